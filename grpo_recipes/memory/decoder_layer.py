@@ -2,7 +2,7 @@
 
 from functools import cache
 
-from grpo_recipes.memory.linear import linear, routed
+from grpo_recipes.memory.linear import linear, route
 from grpo_recipes.memory.tape import Held, Tape, TapeTensor
 from grpo_recipes.memory.update import Update
 from grpo_recipes.user_files.architecture import Architecture, Vision
@@ -21,16 +21,16 @@ def layer_held(architecture: Architecture, update: Update, needs_gradient: bool 
     hidden = tape.tensor(count, update.weight_width, needs_gradient)
     read = _before(tape, architecture, update, hidden)
     mixed = _after(tape, architecture, update, _attention(tape, architecture, update, read))
-    hidden = tape.made([hidden, mixed], count, max(hidden.width, mixed.width), passes=True, holds=[read])
+    hidden = tape.make([hidden, mixed], count, max(hidden.width, mixed.width), passes=True, holds=[read])
     read = _before(tape, architecture, update, hidden)
     mixed = (
         _mlp(tape, architecture, update, read)
         if architecture.experts is None
-        else routed(tape, architecture, update, read)
+        else route(tape, architecture, update, read)
     )
     mixed = _after(tape, architecture, update, mixed)
-    tape.made([hidden, mixed], count, max(hidden.width, mixed.width), passes=True, holds=[read])
-    return tape.held()
+    tape.make([hidden, mixed], count, max(hidden.width, mixed.width), passes=True, holds=[read])
+    return tape.measure()
 
 
 def _before(tape: Tape, architecture: Architecture, update: Update, hidden: TapeTensor) -> TapeTensor:
@@ -54,17 +54,17 @@ def norm(tape: Tape, update: Update, read: TapeTensor, row: int, scales_wide: bo
     count = read.size // read.width
     rows, whole, trains = count // row, 4 * count, update.trains_weights()
     wide = tape.cast(read, 4)
-    squares = tape.made([wide], count, 4, keeps=[wide], backward=whole)
-    mean = tape.made([squares], rows, 4)
-    scale = tape.made([mean], rows, 4, keeps_result=True)
-    normed = tape.made([wide, scale], count, 4, keeps=[wide, scale], backward=whole)
+    squares = tape.make([wide], count, 4, keeps=[wide], backward=whole)
+    mean = tape.make([squares], rows, 4)
+    scale = tape.make([mean], rows, 4, keeps_result=True)
+    normed = tape.make([wide, scale], count, 4, keeps=[wide, scale], backward=whole)
     if scales_wide:
         keeps = [normed] if trains else []
-        scaled = tape.made([normed], count, 4, keeps=keeps, trains=trains, backward=whole * trains, holds=[read])
+        scaled = tape.make([normed], count, 4, keeps=keeps, trains=trains, backward=whole * trains, holds=[read])
         return tape.cast(scaled, read.width)
     rounded = tape.cast(normed, read.width)
     width = max(read.width, update.weight_width)
-    return tape.made(
+    return tape.make(
         [rounded],
         count,
         width,
@@ -81,9 +81,9 @@ def _mlp(tape: Tape, architecture: Architecture, update: Update, read: TapeTenso
     if architecture.style.is_fused:
         return _fused_mlp(tape, architecture, update, read)
     gate = linear(tape, update, "mlp.gate_proj", read, hidden, intermediate)
-    active = tape.made([gate], update.tokens * intermediate, gate.width, keeps=[gate])
+    active = tape.make([gate], update.tokens * intermediate, gate.width, keeps=[gate])
     up = linear(tape, update, "mlp.up_proj", read, hidden, intermediate)
-    both = tape.made([active, up], update.tokens * intermediate, gate.width, keeps=[active, up])
+    both = tape.make([active, up], update.tokens * intermediate, gate.width, keeps=[active, up])
     return linear(tape, update, "mlp.down_proj", both, intermediate, hidden)
 
 
@@ -92,8 +92,8 @@ def _fused_mlp(tape: Tape, architecture: Architecture, update: Update, read: Tap
     hidden, intermediate = architecture.hidden, architecture.intermediate
     both = linear(tape, update, "mlp.gate_up_proj", read, hidden, 2 * intermediate)
     gate, up = tape.parts(both, (update.tokens * intermediate,) * 2)
-    active = tape.made([gate], update.tokens * intermediate, gate.width, keeps=[gate])
-    product = tape.made([up, active], update.tokens * intermediate, gate.width, keeps=[up, active])
+    active = tape.make([gate], update.tokens * intermediate, gate.width, keeps=[gate])
+    product = tape.make([up, active], update.tokens * intermediate, gate.width, keeps=[up, active])
     return linear(tape, update, "mlp.down_proj", product, intermediate, hidden)
 
 
@@ -103,20 +103,20 @@ def _attention(tape: Tape, architecture: Architecture, update: Update, read: Tap
     Source: transformers 5.23.0, models/qwen2/modeling_qwen2.py: Qwen2Attention.forward.
     """
     query, key, value = _heads(tape, architecture, update, read)
-    query, key = _turned(tape, architecture, update, query, key)
+    query, key = _rotate_heads(tape, architecture, update, query, key)
     heads = (key, value)
     groups = architecture.heads // architecture.key_value_heads
     if groups > 1 and (update.attention == "eager" or (update.attention == "sdpa" and update.is_padded)):
-        key, value = (_repeated(tape, architecture, update, one, groups) for one in (key, value))
+        key, value = (_repeat(tape, architecture, update, tensor, groups) for tensor in (key, value))
     if update.attention == "eager":
         mixed = _eager(tape, architecture.heads, update, (query, key, value), heads)
     else:
-        mixed = _fused(tape, architecture.heads, update, (query, key, value), heads)
+        mixed = _attend_by_kernel(tape, architecture.heads, update, (query, key, value), heads)
     query_size = architecture.heads * architecture.head_dim
     return linear(tape, update, "self_attn.o_proj", mixed, query_size, architecture.hidden)
 
 
-def _repeated(tape: Tape, architecture: Architecture, update: Update, heads: TapeTensor, groups: int) -> TapeTensor:
+def _repeat(tape: Tape, architecture: Architecture, update: Update, heads: TapeTensor, groups: int) -> TapeTensor:
     """Repeats keys or values for each query of a group; a single head is copied only for matrix products.
 
     Source: transformers 5.23.0, integrations/sdpa_attention.py: repeat_kv; a view where torch 2.13.0 can make one.
@@ -124,7 +124,7 @@ def _repeated(tape: Tape, architecture: Architecture, update: Update, heads: Tap
     count = groups * heads.size // heads.width
     if architecture.key_value_heads == 1 and update.attention == "sdpa":
         return tape.parts(heads, (count,))[0]
-    return tape.made([heads], count, heads.width)
+    return tape.make([heads], count, heads.width)
 
 
 def _heads(tape: Tape, architecture: Architecture, update: Update, read: TapeTensor) -> _Heads:
@@ -151,7 +151,7 @@ def _heads(tape: Tape, architecture: Architecture, update: Update, read: TapeTen
     return query, key, value
 
 
-def _turned(
+def _rotate_heads(
     tape: Tape, architecture: Architecture, update: Update, query: TapeTensor, key: TapeTensor
 ) -> tuple[TapeTensor, TapeTensor]:
     """Queries and keys with positions, which some families rotate only in a part of each head.
@@ -162,7 +162,7 @@ def _turned(
     style = architecture.style
     if not style.is_fused:
         width = 4 if style.rotates_wide else max(query.width, update.weight_width)
-        turned = [_rotated(tape, heads, width) for heads in (query, key)]
+        turned = [_rotate(tape, heads, width) for heads in (query, key)]
         if style.rotates_wide:
             turned = [tape.cast(heads, query.width) for heads in turned]
         return turned[0], turned[1]
@@ -173,39 +173,41 @@ def _turned(
     ]
     width = max(query.width, update.weight_width)
     joined = [
-        tape.made([_rotated(tape, turns, width), stays], (turns.size + stays.size) // turns.width, width, passes=True)
+        tape.make([_rotate(tape, turns, width), stays], (turns.size + stays.size) // turns.width, width, passes=True)
         for turns, stays in cut
     ]
     return joined[0], joined[1]
 
 
-def _rotated(tape: Tape, heads: TapeTensor, width: int) -> TapeTensor:
+def _rotate(tape: Tape, heads: TapeTensor, width: int) -> TapeTensor:
     """Queries or keys with positions; under autocast of float32 weights, positions make them float32.
 
     Source: transformers 5.23.0, models/qwen2/modeling_qwen2.py: apply_rotary_pos_emb, rotate_half.
     """
     count = heads.size // heads.width
-    cosine = tape.made([heads], count, width)
+    cosine = tape.make([heads], count, width)
     half = heads.size // 2
-    turned = tape.made([heads], count, heads.width, forward=half, backward=heads.size + half)
-    sine = tape.made([turned], count, width)
-    return tape.made([cosine, sine], count, width, passes=True)
+    turned = tape.make([heads], count, heads.width, forward=half, backward=heads.size + half)
+    sine = tape.make([turned], count, width)
+    return tape.make([cosine, sine], count, width, passes=True)
 
 
-def _fused(tape: Tape, number: int, update: Update, read: _Heads, holds: tuple[TapeTensor, TapeTensor]) -> TapeTensor:
+def _attend_by_kernel(
+    tape: Tape, number: int, update: Update, read: _Heads, holds: tuple[TapeTensor, TapeTensor]
+) -> TapeTensor:
     """Attention by a kernel that does not keep the matrix of scores.
 
     If rows are padded, each call converts the boolean mask to its own additive mask and keeps it. Source: torch 2.13.0,
     aten/src/ATen/native/transformers/attention.cpp: convert_boolean_attn_mask; cuda/attention_backward.cu has a float32
     accumulator for the gradient of the query.
     """
-    query, key, value = (tape.cast(one, update.width) for one in read)
+    query, key, value = (tape.cast(tensor, update.width) for tensor in read)
     count, rows = query.size // query.width, update.tokens * number
     keeps = [query, key, value, tape.tensor(rows, 4)]
     if update.is_padded and update.attention == "sdpa":
         keeps.append(tape.tensor(update.batch * update.length**2, query.width))
     backward = 4 * rows + (4 * count if query.width < 4 else 0)
-    return tape.made(
+    return tape.make(
         [query, key, value], count, query.width, keeps=keeps, keeps_result=True, backward=backward, holds=holds
     )
 
@@ -215,21 +217,19 @@ def _eager(tape: Tape, number: int, update: Update, read: _Heads, holds: tuple[T
 
     Source: transformers 5.23.0, models/qwen2/modeling_qwen2.py: eager_attention_forward.
     """
-    query, key, value = (tape.cast(one, update.width) for one in read)
+    query, key, value = (tape.cast(tensor, update.width) for tensor in read)
     count, scores = query.size // query.width, update.batch * number * update.length**2
-    weights = tape.made([query, key], scores, query.width, keeps=[query, key])
-    weights = tape.made([weights], scores, query.width)
-    weights = tape.made([weights], scores, max(query.width, update.weight_width), passes=True)
-    shares = tape.made([tape.cast(weights, 4)], scores, 4, keeps_result=True, holds=[weights])
+    weights = tape.make([query, key], scores, query.width, keeps=[query, key])
+    weights = tape.make([weights], scores, query.width)
+    weights = tape.make([weights], scores, max(query.width, update.weight_width), passes=True)
+    shares = tape.make([tape.cast(weights, 4)], scores, 4, keeps_result=True, holds=[weights])
     if query.width != 4:  # a variable holds the scores until the probabilities are cast
-        shares = tape.made([shares], scores, query.width, holds=[weights])
+        shares = tape.make([shares], scores, query.width, holds=[weights])
     weights = tape.cast(shares, update.width)
-    return tape.made([weights, value], count, update.width, keeps=[weights, value], holds=holds)
+    return tape.make([weights, value], count, update.width, keeps=[weights, value], holds=holds)
 
 
 # A layer of a tower: `update` describes its patches, with tiles as rows.
-
-
 @cache
 def vision_layer_held(vision: Vision, update: Update, needs_gradient: bool) -> Held:
     """The memory of one layer. needs_gradient: of its input.
@@ -243,8 +243,8 @@ def vision_layer_held(vision: Vision, update: Update, needs_gradient: bool) -> H
     for part in (_vision_attention, _vision_mlp):
         read = vision_norm(tape, vision, update, hidden)
         mixed = part(tape, vision, update, read)
-        hidden = tape.made([hidden, mixed], count, max(hidden.width, mixed.width), passes=True, holds=[read])
-    return tape.held()
+        hidden = tape.make([hidden, mixed], count, max(hidden.width, mixed.width), passes=True, holds=[read])
+    return tape.measure()
 
 
 def vision_norm(tape: Tape, vision: Vision, update: Update, read: TapeTensor) -> TapeTensor:
@@ -254,7 +254,7 @@ def vision_norm(tape: Tape, vision: Vision, update: Update, read: TapeTensor) ->
     wide = tape.cast(read, 4) if update.autocast_width is not None else read
     count, trains = wide.size // wide.width, update.trains_weights()
     sums = tape.tensor(2 * count // vision.hidden, 4)
-    return tape.made([wide], count, wide.width, keeps=[wide, sums], trains=trains, holds=[read])
+    return tape.make([wide], count, wide.width, keeps=[wide, sums], trains=trains, holds=[read])
 
 
 def _vision_attention(tape: Tape, vision: Vision, update: Update, read: TapeTensor) -> TapeTensor:
@@ -262,13 +262,13 @@ def _vision_attention(tape: Tape, vision: Vision, update: Update, read: TapeTens
     if vision.is_fused:
         every = linear(tape, update, "attn.qkv", read, hidden, 3 * hidden)
         query, key, value = tape.parts(every, (count,) * 3)
-        query, key = (tape.cast(_rotated(tape, tape.cast(one, 4), 4), value.width) for one in (query, key))
+        query, key = (tape.cast(_rotate(tape, tape.cast(tensor, 4), 4), value.width) for tensor in (query, key))
     else:
         query, key, value = (linear(tape, update, f"self_attn.{name}_proj", read, hidden, hidden) for name in "qkv")
-    attend = _eager if update.attention == "eager" else _fused
+    attend = _eager if update.attention == "eager" else _attend_by_kernel
     mixed = attend(tape, vision.heads, update, (query, key, value), (key, value))
     if vision.is_fused:  # the windows' outputs are joined
-        mixed = tape.made([mixed], count, mixed.width, passes=True)
+        mixed = tape.make([mixed], count, mixed.width, passes=True)
     return linear(tape, update, "attn.proj" if vision.is_fused else "self_attn.out_proj", mixed, hidden, hidden)
 
 
@@ -279,7 +279,7 @@ def _vision_mlp(tape: Tape, vision: Vision, update: Update, read: TapeTensor) ->
     if not vision.is_gated:
         return linear(tape, update, "mlp.fc2", active, inner, hidden)
     up = linear(tape, update, "mlp.up_proj", read, hidden, inner)
-    both = tape.made([active, up], active.size // active.width, active.width, keeps=[active, up])
+    both = tape.make([active, up], active.size // active.width, active.width, keeps=[active, up])
     return linear(tape, update, "mlp.down_proj", both, inner, hidden)
 
 
@@ -287,6 +287,6 @@ def active_of(tape: Tape, read: TapeTensor, is_quick: bool = False) -> TapeTenso
     """GELU or SiLU in one operation, or x * sigmoid(1.702 * x)."""
     count, width = read.size // read.width, read.width
     if not is_quick:
-        return tape.made([read], count, width, keeps=[read])
-    share = tape.made([tape.made([read], count, width)], count, width, keeps_result=True)
-    return tape.made([read, share], count, width, keeps=[read, share])
+        return tape.make([read], count, width, keeps=[read])
+    share = tape.make([tape.make([read], count, width)], count, width, keeps_result=True)
+    return tape.make([read, share], count, width, keeps=[read, share])

@@ -28,8 +28,8 @@ def linear_parameters(architecture: Architecture) -> int:
 
     Source: transformers 5.23.0, quantizers/base.py: get_modules_to_not_convert, which skips only the output layer.
     """
-    seen = 0 if architecture.vision is None else architecture.vision.linear_parameters()
-    return architecture.layers * architecture.linear_parameters() + seen
+    of_vision = 0 if architecture.vision is None else architecture.vision.linear_parameters()
+    return architecture.layers * architecture.linear_parameters() + of_vision
 
 
 def four_bit_bytes(parameters: int, four_bits: FourBits) -> int:
@@ -47,8 +47,8 @@ def trained_parameters(architecture: Architecture, update: Update) -> int:
     if adapter is None:
         still = 0 if vision is None else vision.idle if update.pixels else vision.parameters
         return architecture.parameters() - still
-    seen = 0 if vision is None else adapter.vision_parameters(vision)
-    return architecture.layers * adapter.parameters(architecture) + seen
+    of_vision = 0 if vision is None else adapter.vision_parameters(vision)
+    return architecture.layers * adapter.parameters(architecture) + of_vision
 
 
 def trained_width(update: Update) -> int:
@@ -166,13 +166,13 @@ def states(architecture: Architecture, update: Update, layout: Layout) -> States
         optimizer=0 if layout.offloads_optimizer else optimizer // layout.parts("optimizer"),
         reference=weights // layout.parts("weights") if has_reference else 0,
         buckets=_buckets(architecture, update, layout, gradients),
-        gathered=_gathered(architecture, update, layout),
-        copied=_copied(count, layout) if is_deepspeed and not layout.offloads_optimizer else 0,
+        gathered=_gather_bytes(architecture, update, layout),
+        copied=_copy_bytes(count, layout) if is_deepspeed and not layout.offloads_optimizer else 0,
         initial=_initial(count, width, layout) if is_deepspeed and not layout.offloads_optimizer else 0,
     )
 
 
-def _copied(count: int, layout: Layout) -> int:
+def _copy_bytes(count: int, layout: Layout) -> int:
     """A second copy of a process's float32 gradients, for ZeRO-3 one parameter group at a time.
 
     Source: deepspeed 0.19.8, runtime/zero/stage_1_and_2.py: step; stage3.py: _prepare_fp32_grad_for_sub_group;
@@ -208,7 +208,7 @@ def _buckets(architecture: Architecture, update: Update, layout: Layout, gradien
     return 2 * architecture.hidden**2 * width if layout.strategy.startswith("zero") else 0
 
 
-def _gathered(architecture: Architecture, update: Update, layout: Layout) -> int:
+def _gather_bytes(architecture: Architecture, update: Update, layout: Layout) -> int:
     """Parameters that are temporarily whole.
 
     ZeRO-3 keeps up to 1e9 of them live (deepspeed 0.19.8, runtime/zero/config.py: stage3_max_live_parameters). It sends
@@ -230,9 +230,6 @@ def _gathered(architecture: Architecture, update: Update, layout: Layout) -> int
     return (2 * architecture.layer_parameters() + architecture.embedding_parameters()) * width
 
 
-# The key-value cache, and vLLM's share.
-
-
 VLLM_LEFT_BYTES = 3 * 2**29
 """Memory of a sleeping engine, for CUDA graphs and its own context: an allowance of 1.5 GiB, not measured here."""
 
@@ -242,7 +239,7 @@ def cache_bytes(architecture: Architecture, update: Update, sequences: int) -> i
     DynamicLayer.
     """
     each = 2 * architecture.key_value_heads * architecture.head_dim * update.weight_width
-    return round(sequences * architecture.held_tokens(update.length, at_once=update.prompt)) * each
+    return round(sequences * architecture.tokens_in_cache(update.length, at_once=update.prompt)) * each
 
 
 def vllm_bytes(layout: Layout, gpu_bytes: int | None, needed: int) -> int:

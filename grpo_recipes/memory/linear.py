@@ -13,7 +13,7 @@ def linear(tape: Tape, update: Update, name: str, read: TapeTensor, inputs: int,
     result = result or product(tape, update, read, inputs, outputs, update.trains_weights())
     if update.adapter is None or not update.adapter.adapts(name):
         return result
-    return _adapted(tape, update, update.adapter, read, result, (inputs, outputs))
+    return _adapter_product(tape, update, update.adapter, read, result, (inputs, outputs))
 
 
 def product(tape: Tape, update: Update, read: TapeTensor, inputs: int, outputs: int, trains: bool) -> TapeTensor:
@@ -31,7 +31,7 @@ def product(tape: Tape, update: Update, read: TapeTensor, inputs: int, outputs: 
         keeps.append(tape.tensor(inputs * outputs, width))
         copied = 0
     backward = inputs * outputs * (width + (update.weight_width if width != update.weight_width else 0))
-    return tape.made(
+    return tape.make(
         [cast], tokens * outputs, width, keeps=keeps, trains=trains, forward=copied, backward=backward if trains else 0
     )
 
@@ -46,13 +46,13 @@ def _four_bits(tape: Tape, update: Update, read: TapeTensor, inputs: int, output
     tokens, width = read.size // read.width // inputs, update.four_bits.compute_width
     whole = inputs * outputs * width
     back = whole + (inputs * outputs * read.width if width != read.width else 0)
-    result = tape.made([tape.cast(read, width)], tokens * outputs, width, forward=whole, backward=back)
+    result = tape.make([tape.cast(read, width)], tokens * outputs, width, forward=whole, backward=back)
     result = tape.cast(result, read.width)
     has_adapter = update.adapter is not None
-    return tape.made([result], tokens * outputs, read.width, passes=True) if has_adapter else result  # peft clones it
+    return tape.make([result], tokens * outputs, read.width, passes=True) if has_adapter else result  # peft clones it
 
 
-def _adapted(
+def _adapter_product(
     tape: Tape, update: Update, adapter: Adapter, read: TapeTensor, result: TapeTensor, shape: tuple[int, int]
 ) -> TapeTensor:
     """A LoRA adapter on a module, in float32 unless autocast computes it.
@@ -68,14 +68,14 @@ def _adapted(
     given = read = tape.cast(read, adapter.width) if is_cast else read
     if adapter.has_dropout:
         mask = tape.tensor(tokens * inputs, 1)
-        read = tape.made([read], tokens * inputs, read.width, keeps=[mask])
+        read = tape.make([read], tokens * inputs, read.width, keeps=[mask])
     read = tape.cast(read, width)
     small, wide = adapter.r * inputs, adapter.r * outputs
-    down = tape.made([read], tokens * adapter.r, width, keeps=[read], trains=True, backward=small * (width + 4))
-    up = tape.made([down], tokens * outputs, width, keeps=[down], trains=True, backward=wide * (width + 4))
-    scaled = tape.made([up], tokens * outputs, width, holds=[argument, given, result])
+    down = tape.make([read], tokens * adapter.r, width, keeps=[read], trains=True, backward=small * (width + 4))
+    up = tape.make([down], tokens * outputs, width, keeps=[down], trains=True, backward=wide * (width + 4))
+    scaled = tape.make([up], tokens * outputs, width, holds=[argument, given, result])
     scaled = tape.cast(scaled, result.width) if update.four_bits else scaled
-    total = tape.made(
+    total = tape.make(
         [result, scaled], tokens * outputs, max(result.width, width), passes=True, holds=[argument, given]
     )
     return tape.cast(total, result.width)  # the variables of both forward methods hold their inputs
@@ -85,7 +85,7 @@ _INDEX = 8
 """Bytes of an index, int64."""
 
 
-def routed(tape: Tape, architecture: Architecture, update: Update, read: TapeTensor) -> TapeTensor:
+def route(tape: Tape, architecture: Architecture, update: Update, read: TapeTensor) -> TapeTensor:
     """The router and the products of all experts, with a copy of each token for each of its experts.
 
     Source: transformers 5.23.0, models/qwen3_moe/modeling_qwen3_moe.py: Qwen3MoeTopKRouter; and integrations/moe.py:
@@ -95,31 +95,31 @@ def routed(tape: Tape, architecture: Architecture, update: Update, read: TapeTen
     assert experts is not None
     hidden, inner, tokens, trains = architecture.hidden, experts.intermediate, update.tokens, update.trains_weights()
     sent, width = tokens * experts.per_token, update.weight_width
-    logits = tape.made(
+    logits = tape.make(
         [tape.cast(read, update.width)],
         tokens * experts.number,
         update.width,
         keeps=[read] if trains else [],
         trains=trains,
     )
-    shares = tape.made([tape.cast(logits, 4)], tokens * experts.number, 4, keeps_result=True)
+    shares = tape.make([tape.cast(logits, 4)], tokens * experts.number, 4, keeps_result=True)
     order, back = tape.tensor(sent, _INDEX), tape.tensor(sent, _INDEX)
-    shares = tape.made([shares], sent, 4, keeps=[tape.tensor(sent, _INDEX)])
-    shares = tape.made([tape.cast(shares, update.width)], sent, update.width, keeps=[order])
-    chosen = tape.made([read], sent * hidden, read.width, keeps=[tape.tensor(sent, _INDEX)])
+    shares = tape.make([shares], sent, 4, keeps=[tape.tensor(sent, _INDEX)])
+    shares = tape.make([tape.cast(shares, update.width)], sent, update.width, keeps=[order])
+    chosen = tape.make([read], sent * hidden, read.width, keeps=[tape.tensor(sent, _INDEX)])
     chosen = tape.cast(chosen, width)
     merged: list[TapeTensor] = []
-    both = _grouped(tape, update, experts.number, chosen, sent * 2 * inner, (2, hidden, 2 * inner), merged)
-    active = tape.made([both], sent * inner, width, keeps=[both], backward=both.size // 2)
-    product = tape.made([active, both], sent * inner, width, keeps=[active, both])
-    out = _grouped(tape, update, experts.number, product, sent * hidden, (1, inner, hidden), merged)
-    weighed = tape.made([out, shares], sent * hidden, width, keeps=[out, shares], backward=out.size)
-    ordered = tape.made([weighed], sent * hidden, width, keeps=[back])
-    total = tape.made([ordered], tokens * hidden, width, holds=[chosen, out, *merged])
+    both = _experts_product(tape, update, experts.number, chosen, sent * 2 * inner, (2, hidden, 2 * inner), merged)
+    active = tape.make([both], sent * inner, width, keeps=[both], backward=both.size // 2)
+    product = tape.make([active, both], sent * inner, width, keeps=[active, both])
+    out = _experts_product(tape, update, experts.number, product, sent * hidden, (1, inner, hidden), merged)
+    weighed = tape.make([out, shares], sent * hidden, width, keeps=[out, shares], backward=out.size)
+    ordered = tape.make([weighed], sent * hidden, width, keeps=[back])
+    total = tape.make([ordered], tokens * hidden, width, holds=[chosen, out, *merged])
     return tape.cast(total, read.width)
 
 
-def _grouped(
+def _experts_product(
     tape: Tape,
     update: Update,
     experts: int,
@@ -137,9 +137,9 @@ def _grouped(
     width, trains, parameters = update.weight_width, update.trains_weights(), experts * inputs * outputs
     if update.adapter is not None and update.adapter.adapts_experts():
         factors = tape.tensor(modules * update.adapter.r * experts * (inputs + outputs), width)
-        merged.append(tape.made([], parameters, width, keeps=[factors], trains=True))
-        return tape.made([read, merged[-1]], count, width, keeps=[read, merged[-1]])
-    return tape.made(
+        merged.append(tape.make([], parameters, width, keeps=[factors], trains=True))
+        return tape.make([read, merged[-1]], count, width, keeps=[read, merged[-1]])
+    return tape.make(
         [read],
         count,
         width,
@@ -147,9 +147,6 @@ def _grouped(
         trains=trains,
         backward=parameters * width if trains else 0,
     )
-
-
-# The output layer and the loss: the memory of the completions' probabilities.
 
 
 _TILE_TOKENS = 4096
@@ -170,14 +167,14 @@ class OutputHeld(NamedTuple):
 
 def output_held(architecture: Architecture, update: Update) -> OutputHeld:
     """The memory of the output layer and the loss, by the release of TRL."""
-    held = {"fused": _fused, "logits": _logits, "kernel": _kernel}[update.output](architecture, update)
+    held = {"fused": _output_by_kernel, "logits": _logits, "kernel": _kernel}[update.output](architecture, update)
     is_shared = architecture.is_tied and update.trains_weights()
     weight = architecture.vocabulary * architecture.hidden * update.weight_width
     # The gradient of a tied weight waits for that of the embedding; torch 2.13.0, autograd/input_buffer.cpp.
     return OutputHeld(held.forward, held.backward, weight if is_shared else 0)
 
 
-def _fused(architecture: Architecture, update: Update) -> OutputHeld:
+def _output_by_kernel(architecture: Architecture, update: Update) -> OutputHeld:
     """Tiles of 4,096 positions by 32,768 words, for any vocabulary; gradients in float32.
 
     A CPU only uses the part of a tile that has words.
@@ -189,7 +186,7 @@ def _fused(architecture: Architecture, update: Update) -> OutputHeld:
     scored = update.batch * (update.completion if on_gpu else update.length - 1)
     hidden, width, wide, words = architecture.hidden, update.width, update.weight_width, architecture.vocabulary
     rows, columns = min(scored, _TILE_TOKENS), min(words, _TILE_COLUMNS)
-    row = _TILE_COLUMNS * width if on_gpu else _touched(columns * width)
+    row = _TILE_COLUMNS * width if on_gpu else _round_to_pages(columns * width)
     tile = rows * row + (rows * hidden * width if wide != width else 0)
     is_cast = update.casts_weights
     cast = columns * hidden * width * is_cast
@@ -202,7 +199,7 @@ def _fused(architecture: Architecture, update: Update) -> OutputHeld:
     return OutputHeld(copied + tile + max(cast, in_tile) + results, backward, 0)
 
 
-def _touched(size: int) -> int:
+def _round_to_pages(size: int) -> int:
     """Rounds bytes up to whole pages."""
     return -(-size // _PAGE) * _PAGE
 
@@ -225,7 +222,7 @@ def _kernel(architecture: Architecture, update: Update) -> OutputHeld:
     read = tape.tensor(rows * architecture.hidden, update.weight_width, True)
     logits = product(tape, update, read, architecture.hidden, architecture.vocabulary, update.trains_weights())
     logits = tape.cast(logits, 4) if update.copies_logits else logits
-    held = tape.held()
+    held = tape.measure()
     return OutputHeld(held.forward, max(held.backward, held.kept + 2 * logits.size), 0)
 
 
@@ -241,7 +238,7 @@ def _logits(architecture: Architecture, update: Update) -> OutputHeld:
     read = tape.tensor(update.batch * (update.completion + 1) * architecture.hidden, update.weight_width, True)
     logits = product(tape, update, read, architecture.hidden, words, update.trains_weights())
     logits = tape.cast(logits, 4) if update.copies_logits else logits
-    held, width = tape.held(), logits.width
+    held, width = tape.measure(), logits.width
     scaled = update.batch * update.completion * words * width
     row = update.completion * words * width
     entropy = 3 * min(_ENTROPY_ROWS, update.batch * update.completion) * words * width

@@ -61,23 +61,24 @@ def moments(architecture: Architecture, update: Update) -> Moments | None:
     adapter = gradients if update.adapter is not None else 0
     there = weights + adapter + optimizer + (gradients if update.accumulation > 1 else 0) + _batch(update)
     cached = _cached_copies(architecture, update)
-    kept, shared = decoder.kept(), decoder.shared if not update.is_checkpointing else 0
+    decoder_kept, shared = decoder.kept(), decoder.shared if not update.is_checkpointing else 0
     tower = vision_held(architecture, update)
-    seen = 0 if tower is None else tower.kept() + update.tokens * architecture.hidden  # and where images are inserted
+    # The second term is where images are inserted into the embeddings.
+    vision_kept = 0 if tower is None else tower.kept() + update.tokens * architecture.hidden
     if tower is not None and update.trains_weights() and not update.is_checkpointing:
-        seen += tower.shared
+        vision_kept += tower.shared
     return Moments(
         weights=weights,
         adapter=adapter,
         gradients=gradients,
         optimizer=optimizer,
-        activations=kept + shared + decoder.variables() + cached + seen,
-        forward=there + max(seen + decoder.forward() + cached, 0 if tower is None else tower.forward()),
-        output_forward=there + kept + decoder.between + cached + output.forward + seen,
-        output_backward=there + kept + _kept_copies(update, cached) + output.backward + seen,
+        activations=decoder_kept + shared + decoder.variables() + cached + vision_kept,
+        forward=there + max(vision_kept + decoder.forward() + cached, 0 if tower is None else tower.forward()),
+        output_forward=there + decoder_kept + decoder.between + cached + output.forward + vision_kept,
+        output_backward=there + decoder_kept + _kept_copies(update, cached) + output.backward + vision_kept,
         backward=there
         + max(
-            seen + output.left + _kept_copies(update, cached) + _decoder_backward(architecture, update, decoder),
+            vision_kept + output.left + _kept_copies(update, cached) + _decoder_backward(architecture, update, decoder),
             0 if tower is None else _tower_backward(architecture, update, tower),
         ),
         step=weights + adapter + optimizer + gradients + optimizer_step_bytes(update.optimizer, trained, width),
@@ -94,8 +95,8 @@ def scoring_bytes(architecture: Architecture, update: Update) -> int:
     decoder, output = decoder_held(architecture, update), output_held(architecture, update)
     layer = decoder.shared + decoder.between + max(decoder.other.passing, decoder.last_norm.passing)
     copies = _cached_copies(architecture, update._replace(is_checkpointing=True))
-    seen = vision_bytes(architecture, update, update.batch)
-    return max(seen, copies + max(layer, 2 * decoder.between + output.forward)) + _batch(update)
+    of_vision = vision_bytes(architecture, update, update.batch)
+    return max(of_vision, copies + max(layer, 2 * decoder.between + output.forward)) + _batch(update)
 
 
 def _decoder_backward(architecture: Architecture, update: Update, decoder: Decoder) -> int:
@@ -130,15 +131,15 @@ def decoder_held(architecture: Architecture, update: Update) -> Decoder:
     return Decoder(
         first=other if has_input_gradient else layer_held(architecture, update, needs_gradient=False),
         other=other,
-        last_norm=tape.held(),
+        last_norm=tape.measure(),
         layers=architecture.layers,
         between=count * update.weight_width,
-        shared=_shared(architecture, update),
+        shared=_mask_bytes(architecture, update),
         is_checkpointing=update.is_checkpointing,
     )
 
 
-def _shared(architecture: Architecture, update: Update) -> int:
+def _mask_bytes(architecture: Architecture, update: Update) -> int:
     """The mask and positions that all layers read; a mask for eager attention has the hidden states' type.
 
     Layers with a window have a separate mask. Source: transformers 5.23.0, masking_utils.py: sdpa_mask, eager_mask;
@@ -176,9 +177,6 @@ def _batch(update: Update) -> int:
     return 5 * update.tokens * _INTEGER
 
 
-# The memory of generation: the key-value cache, and vLLM's share.
-
-
 _LOGIT_COPIES = 4
 
 
@@ -193,11 +191,8 @@ def generation_bytes(architecture: Architecture, update: Update, sequences: int)
     first = layer_held(architecture, prompts, needs_gradient=False).passing
     copied = cache_bytes(architecture._replace(windows=None), update, sequences) // architecture.layers
     casts = _cached_copies(architecture, update._replace(is_checkpointing=True)) if update.trains_weights() else 0
-    seen = vision_bytes(architecture, prompts, sequences)
-    return casts + max(first, seen, copied + _LOGIT_COPIES * 4 * sequences * architecture.vocabulary)
-
-
-# The vision tower: done before the decoder begins, and last in the backward pass.
+    of_vision = vision_bytes(architecture, prompts, sequences)
+    return casts + max(first, of_vision, copied + _LOGIT_COPIES * 4 * sequences * architecture.vocabulary)
 
 
 @cache
@@ -213,15 +208,15 @@ def vision_held(architecture: Architecture, update: Update) -> Decoder | None:
         return None
     patches = -(-update.batch * update.pixels // vision.patch)
     rows = -(-patches // vision.tile) if vision.tile else update.batch
-    seen = update._replace(batch=rows, prompt=-(-patches // rows), completion=0, is_padded=False)
+    tower_update = update._replace(batch=rows, prompt=-(-patches // rows), completion=0, is_padded=False)
     if adapter is not None and adapter.spares_vision:
-        seen = seen._replace(adapter=adapter._replace(targets=()))
-    begins = seen.trains_weights() or seen.is_checkpointing
-    other = vision_layer_held(vision, seen, needs_gradient=begins or _adapts_tower(vision, seen))
+        tower_update = tower_update._replace(adapter=adapter._replace(targets=()))
+    begins = tower_update.trains_weights() or tower_update.is_checkpointing
+    other = vision_layer_held(vision, tower_update, needs_gradient=begins or _adapts_tower(vision, tower_update))
     return Decoder(
-        first=vision_layer_held(vision, seen, needs_gradient=begins),
+        first=vision_layer_held(vision, tower_update, needs_gradient=begins),
         other=other,
-        last_norm=_projected(architecture, vision, seen, seen if vision.is_inside else update),
+        last_norm=_project(architecture, vision, tower_update, tower_update if vision.is_inside else update),
         layers=vision.layers,
         between=patches * vision.hidden * update.weight_width,
         shared=update.batch * update.pixels * update.width  # cast, or without padding
@@ -235,7 +230,7 @@ def _adapts_tower(vision: Vision, update: Update) -> bool:
     return update.adapter is not None and any(update.adapter.adapts(name) for name in vision.linears())
 
 
-def _projected(architecture: Architecture, vision: Vision, update: Update, behind: Update) -> Held:
+def _project(architecture: Architecture, vision: Vision, update: Update, behind: Update) -> Held:
     """The last norm and the projector; behind: the update as the projector sees it."""
     tape, hidden = Tape(), architecture.hidden
     needs_gradient = update.trains_weights() or update.is_checkpointing or _adapts_tower(vision, update)
@@ -243,17 +238,17 @@ def _projected(architecture: Architecture, vision: Vision, update: Update, behin
     tokens = update.tokens // vision.merged
     read = vision_norm(tape, vision, update, read)
     if not vision.projector:
-        read = tape.made([read], update.tokens * vision.hidden, read.width, keeps_result=True)
-        read = tape.made([read], tokens * vision.hidden, read.width)
+        read = tape.make([read], update.tokens * vision.hidden, read.width, keeps_result=True)
+        read = tape.make([read], tokens * vision.hidden, read.width)
         read = norm(tape, behind, read, vision.hidden, scales_wide=True)
         product(tape, behind, read, vision.hidden, hidden, behind.trains_weights())
-        return tape.held()
+        return tape.measure()
     if not vision.is_inside:
-        read = tape.made([read], update.tokens * vision.hidden, read.width)
+        read = tape.make([read], update.tokens * vision.hidden, read.width)
     for index, (name, inputs, outputs) in enumerate(vision.projector):
         read = active_of(tape, read) if index else read
         read = linear(tape, behind, name, read, inputs, outputs)
-    return tape.held()
+    return tape.measure()
 
 
 def _tower_backward(architecture: Architecture, update: Update, tower: Decoder) -> int:
@@ -261,8 +256,8 @@ def _tower_backward(architecture: Architecture, update: Update, tower: Decoder) 
     is_first, width, vision = update.accumulation == 1, trained_width(update), architecture.vision
     assert vision is not None
     trained = trained_parameters(architecture, update)
-    seen = vision.parameters - vision.idle if update.trains_weights() else 0
-    return (trained - seen) * width * is_first + tower.backward(seen // vision.layers * width * is_first)
+    in_tower = vision.parameters - vision.idle if update.trains_weights() else 0
+    return (trained - in_tower) * width * is_first + tower.backward(in_tower // vision.layers * width * is_first)
 
 
 def vision_bytes(architecture: Architecture, update: Update, rows: int) -> int:

@@ -61,20 +61,20 @@ class Decoder(NamedTuple):
             return self.layers * self.between + self.last_norm.kept + self.shared
         return self.first.kept + (self.layers - 1) * self.other.kept + self.last_norm.kept
 
-    def embedded(self) -> int:
+    def embedding_bytes(self) -> int:
         """Returns the first hidden states, which a model variable holds if nothing keeps them."""
         return 0 if self.is_checkpointing or self.first.keeps_input else self.between
 
     def variables(self) -> int:
         """Returns the bytes that only variables hold at the decoder's end: first, last and normed states."""
-        return self.embedded() + self.between + (0 if self.last_norm.keeps_input else self.between)
+        return self.embedding_bytes() + self.between + (0 if self.last_norm.keeps_input else self.between)
 
     def forward(self) -> int:
         """Returns the peak of the forward pass."""
         before = (self.layers - 1) * self.between if self.is_checkpointing else self.kept_before_last()
         layer = self.other.passing if self.is_checkpointing else self.other.forward
         in_norm = self.kept() - self.last_norm.kept + self.last_norm.forward
-        return self.shared + self.embedded() + max(before + layer, in_norm)
+        return self.shared + self.embedding_bytes() + max(before + layer, in_norm)
 
     def kept_before_last(self) -> int:
         """Returns the bytes that all layers but the last keep."""
@@ -87,7 +87,7 @@ class Decoder(NamedTuple):
         if self.is_checkpointing:
             again = self.between + max(self.other.forward, self.other.backward)
             steps = (((self.layers - 1) * self.between, 1), (0, self.layers))
-            layers = [kept + again + many * gradients_of_a_layer for kept, many in steps]
+            layers = [held + again + many * gradients_of_a_layer for held, many in steps]
             return self.shared + max(*layers, self.layers * self.between + self.last_norm.backward)
         at_last = self.kept_before_last() + self.other.backward + gradients_of_a_layer
         at_first = self.first.backward + self.layers * gradients_of_a_layer
@@ -109,7 +109,7 @@ class Tape:
         self._storages.append(len(self._storages))
         return TapeTensor(len(self._sizes) - 1, count * width, width, needs_gradient)
 
-    def made(
+    def make(
         self,
         inputs: Sequence[TapeTensor],
         count: int,
@@ -127,51 +127,51 @@ class Tape:
         held = frozenset(self._storages[value.place] for value in holds)
         needs_gradient = trains or any(value.needs_gradient for value in inputs)
         output = self.tensor(count, width, needs_gradient)
-        kept = {self._storages[value.place] for value in keeps} | ({output.place} if keeps_result else set())
+        saved = {self._storages[value.place] for value in keeps} | ({output.place} if keeps_result else set())
         self._steps.append(
-            _Step(tuple(inputs), (output,), held, frozenset(kept if needs_gradient else ()), forward, backward, passes)
+            _Step(tuple(inputs), (output,), held, frozenset(saved if needs_gradient else ()), forward, backward, passes)
         )
         return output
 
     def parts(self, value: TapeTensor, counts: Sequence[int]) -> tuple[TapeTensor, ...]:
         """Adds parts of a tensor in its own storage, by one operation, whose gradient is one of the whole tensor."""
-        found = tuple(self.tensor(count, value.width, value.needs_gradient) for count in counts)
-        for part in found:
+        parts = tuple(self.tensor(count, value.width, value.needs_gradient) for count in counts)
+        for part in parts:
             self._storages[part.place] = self._storages[value.place]
-        self._steps.append(_Step((value,), found, frozenset(), frozenset(), 0, 0, False))
-        return found
+        self._steps.append(_Step((value,), parts, frozenset(), frozenset(), 0, 0, False))
+        return parts
 
     def cast(self, value: TapeTensor, width: int) -> TapeTensor:
         """Returns the tensor in a different type; the tensor itself if it already has that type."""
-        return value if value.width == width else self.made([value], value.size // value.width, width)
+        return value if value.width == width else self.make([value], value.size // value.width, width)
 
-    def held(self) -> Held:
+    def measure(self) -> Held:
         """Returns the memory of the operations, forward and backward."""
-        kept = set[int]().union(*(step.kept for step in self._steps))
-        forward = max(self._forward(kept))
-        backward = self._backward(kept) if self._steps[-1].outputs[0].needs_gradient else 0
-        size, passing = sum(self._sizes[place] for place in kept), max(self._forward(set()))
-        return Held(size, forward, passing, backward, self._steps[0].inputs[0].place in kept)
+        saved = set[int]().union(*(step.kept for step in self._steps))
+        forward = max(self._forward(saved))
+        backward = self._backward(saved) if self._steps[-1].outputs[0].needs_gradient else 0
+        size, passing = sum(self._sizes[index] for index in saved), max(self._forward(set()))
+        return Held(size, forward, passing, backward, self._steps[0].inputs[0].place in saved)
 
-    def _forward(self, kept: set[int]) -> Iterator[int]:
+    def _forward(self, saved: set[int]) -> Iterator[int]:
         """Returns the bytes during each operation."""
         last = {self._storages[value.place]: at for at, step in enumerate(self._steps) for value in step.inputs}
         last |= {
-            place: max(at, last.get(place, 0)) for at, step in enumerate(self._steps) for place in step.kept | step.held
+            index: max(at, last.get(index, 0)) for at, step in enumerate(self._steps) for index in step.kept | step.held
         }
         last[self._steps[-1].outputs[0].place] = len(self._steps)
         alive = {self._steps[0].inputs[0].place}
         for at, step in enumerate(self._steps):
             alive |= {self._storages[value.place] for value in (*step.inputs, *step.outputs)} | step.kept
-            yield sum(self._sizes[place] for place in alive) + step.forward
-            alive = {place for place in alive if place in kept or last.get(place, -1) > at}
+            yield sum(self._sizes[index] for index in alive) + step.forward
+            alive = {index for index in alive if index in saved or last.get(index, -1) > at}
 
-    def _backward(self, kept: set[int]) -> int:
+    def _backward(self, saved: set[int]) -> int:
         """Returns the peak of the operations in reverse, each freeing what it alone had kept."""
         gradients = _Gradients()
         gradients.add(self._steps[-1].outputs[0], None)
-        holders = {place: sum(place in step.kept for step in self._steps) for place in kept}
-        left = sum(self._sizes[place] for place in kept)
+        holders = {index: sum(index in step.kept for step in self._steps) for index in saved}
+        left = sum(self._sizes[index] for index in saved)
         most = left + gradients.size
         for step in reversed(self._steps):
             come = [output for output in step.outputs if gradients.has(output)]
@@ -184,9 +184,9 @@ class Tape:
             most = max(most, left + gradients.most + step.backward)
             for output in come:
                 gradients.drop(output)
-            for place in step.kept:
-                holders[place] -= 1
-                left -= self._sizes[place] if not holders[place] else 0
+            for index in step.kept:
+                holders[index] -= 1
+                left -= self._sizes[index] if not holders[index] else 0
         return most
 
 

@@ -50,9 +50,9 @@ class Adapter(NamedTuple):
     def vision_parameters(self, vision: Vision) -> int:
         """The adapter's weights in the vision part."""
         tower = [(name, *shape) for name, shape in vision.linears().items()] * vision.layers
-        found = [] if self.spares_vision else tower
-        found += [] if self.spares_vision and vision.is_inside else vision.projector
-        return sum(self.r * (inputs + outputs) for name, inputs, outputs in found if self.adapts(name))
+        adapted = [] if self.spares_vision else tower
+        adapted += [] if self.spares_vision and vision.is_inside else vision.projector
+        return sum(self.r * (inputs + outputs) for name, inputs, outputs in adapted if self.adapts(name))
 
 
 class FourBits(NamedTuple):

@@ -2,15 +2,15 @@
 
 from collections.abc import Mapping
 
-from grpo_recipes.contract.findings.finding import Finding, Patch, dotted, value_at
-from grpo_recipes.contract.findings.wording import entry, nearest_words, shown
+from grpo_recipes.contract.findings.finding import Finding, Patch, path_text, value_at
+from grpo_recipes.contract.findings.wording import entry, nearest_words, value_text
 from grpo_recipes.facts.classified import classified_fields, matters
 from grpo_recipes.facts.expression import Expression, Passed
 from grpo_recipes.facts.facts import Facts
 from grpo_recipes.facts.source.field import Field, plain_types
 from grpo_recipes.resolve.inexpressible import expressions, field_values
 from grpo_recipes.resolve.unknown_keys.other_names import algorithm_answer
-from grpo_recipes.rules._shared.context import found_at, needed
+from grpo_recipes.rules._shared.context import expected_type, finding_at
 from grpo_recipes.rules._shared.settings import Setting, Settings
 from grpo_recipes.schemas.other_names import algorithm_row
 from grpo_recipes.yaml.compose import Source
@@ -51,7 +51,7 @@ def value_findings(settings: Settings, facts: Facts, source: Source, *, left_ove
 def _without_auto(finding: Finding, setting: Setting) -> Finding:
     """The finding for an auto that nothing decides, suggesting the field's own default."""
     path = setting.path or ()
-    return finding._replace(fix=f"remove {dotted(path[-1:])}", patch=(Patch(path, remove=True),))
+    return finding._replace(fix=f"remove {path_text(path[-1:])}", patch=(Patch(path, remove=True),))
 
 
 def _is_passed_as_written(expression: Expression | None) -> bool:
@@ -65,9 +65,9 @@ MOST_WORDS = 12
 """The size above which a message only shows the words that begin like the value."""
 
 
-def shown_word(choice: object) -> str:
+def choice_text(choice: object) -> str:
     """A choice as a recipe writes it."""
-    return choice if isinstance(choice, str) else shown(choice)
+    return choice if isinstance(choice, str) else value_text(choice)
 
 
 def _same(value: object, choice: object) -> bool:
@@ -84,16 +84,16 @@ def _not_allowed(field: Field, owner: str, setting: Setting, facts: Facts, sourc
     close = [] if article else _nearest(str(value), words)
     known = field.allowed if len(field.allowed) <= MOST_WORDS or not longer else longer
     these = "" if known is field.allowed else f"{len(field.allowed)} values, among them "
-    because = [f"{facts.source(owner)} supports {these}{', '.join(map(shown_word, known))}"]
+    because = [f"{facts.source(owner)} supports {these}{', '.join(map(choice_text, known))}"]
     if article:
         because += article[0]
     elif owner == "GRPOConfig":
         because.append("GRPOConfig may accept it, but the run fails when the value is first used")
-    return found_at(
+    return finding_at(
         source,
         NOT_ALLOWED,
         setting.path or (),
-        f"{field.name} {shown(value)} is not supported",
+        f"{field.name} {value_text(value)} is not supported",
         because=tuple(because),
         fix=article[1] if article else None,
         patch=article[2] if article else (Patch(setting.path, close[0]),) if close and setting.path else (),
@@ -142,17 +142,17 @@ def _wrong_type(field: Field, setting: Setting, source: Source) -> Finding | Non
     value, path = setting.value, setting.path or ()
     if value is None or not setting.given:
         return None
-    kinds, must = plain_types(field.annotation), needed(field.annotation, value)
+    kinds, must = plain_types(field.annotation), expected_type(field.annotation, value)
     if kinds is None or must is None or (field.allowed and value in field.allowed):
         return None
     right: object = _boolean(value) if "bool" in kinds and path in source.words else None
     if kinds == ["list"] and not isinstance(value, dict):
         right = [value]
-    return found_at(
+    return finding_at(
         source,
         WRONG_FIELD_TYPE,
         path,
-        f"{field.name} is {shown(value)}, but must be {must}",
+        f"{field.name} is {value_text(value)}, but must be {must}",
         because=(f"it is declared {field.annotation}",),
         patch=(Patch(path, right),) if right is not None else (),
     )
@@ -178,15 +178,16 @@ def ambiguous_words(source: Source) -> list[Finding]:
             continue
         node = value_at(source.values, path)
         meant = _boolean(node)
+        boolean = str(meant).lower() if isinstance(path[-1], int) else entry(path, str(meant).lower())
         findings.append(
-            found_at(
+            finding_at(
                 source,
                 AMBIGUOUS_WORD,
                 path,
-                f"{dotted(path)} is the word {node}",
+                f"{path_text(path)} is the word {node}",
                 because=("YAML 1.1 reads it as a boolean, YAML 1.2 as text",),
-                fix=f'{entry(path, str(meant).lower())}, or "{node}" for the word',
-                patch=(Patch(path, meant),),
+                fix=f'{boolean}, or "{node}" for the word',
+                patch=() if options else (Patch(path, meant),),  # the options of a reward are words as often
             )
         )
     return findings
@@ -207,7 +208,7 @@ def without_effect(settings: Settings, source: Source) -> list[Finding]:
         setting = settings.get(f"GRPOConfig.{name}")
         if setting is None or not setting.given or setting.refused or setting.value in (None, {}, []):
             continue
-        missed = [one for one in field.when if not matters(field._replace(when=(one,)), values)]
+        missed = [condition for condition in field.when if not matters(field._replace(when=(condition,)), values)]
         if not missed or missed[0][0] == name:
             continue
         other, operator, operand = missed[0]
@@ -216,10 +217,10 @@ def without_effect(settings: Settings, source: Source) -> list[Finding]:
             continue  # it has an effect on a different stack
         if other in settings and settings[other].refused:
             continue  # the value that it would act on is already reported
-        here = "here it is not set" if values.get(other) is None else f"here it is {shown(values[other])}"
-        why = f"it matters only when {other} {operator} {shown(operand)}, {here}"
+        here = "here it is not set" if values.get(other) is None else f"here it is {value_text(values[other])}"
+        why = f"it matters only when {other} {operator} {value_text(operand)}, {here}"
         findings.append(
-            found_at(
+            finding_at(
                 source,
                 NO_EFFECT,
                 setting.path or (),

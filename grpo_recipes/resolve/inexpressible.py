@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
-from grpo_recipes.contract.findings.finding import Finding, Patch, dotted
-from grpo_recipes.contract.findings.wording import flow, shown
+from grpo_recipes.contract.findings.finding import Finding, Patch, path_text
+from grpo_recipes.contract.findings.wording import flow, value_text
 from grpo_recipes.facts.classified import ClassifiedField, classified_fields, matters
 from grpo_recipes.facts.expression import (
     PACKAGES,
@@ -16,7 +16,7 @@ from grpo_recipes.facts.expression import (
     spans_text,
 )
 from grpo_recipes.facts.facts import Facts
-from grpo_recipes.rules._shared.context import found_at
+from grpo_recipes.rules._shared.context import finding_at
 from grpo_recipes.rules._shared.settings import FORMAT_ORIGIN, Setting, Settings
 from grpo_recipes.yaml.compose import Source
 
@@ -34,34 +34,34 @@ def expressions(settings: Settings, facts: Facts) -> dict[str, Expression]:
     target, values = target_of(facts), field_values(settings)
     if target is None:
         return {}
-    found = {}
+    expressed = {}
     for name, field in classified_fields().items():
         setting = settings.get(f"GRPOConfig.{name}")
         if setting is not None and setting.value != "auto" and (setting.given or matters(field, values)):
-            found[name] = expression(field, setting.value, values, target)
-    return found
+            expressed[name] = expression(field, setting.value, values, target)
+    return expressed
 
 
-def passed_keys(settings: Settings, expressed: Mapping[str, Expression]) -> dict[str, Passed]:
+def keys_to_pass(settings: Settings, expressed: Mapping[str, Expression]) -> dict[str, Passed]:
     """The values to pass for GRPOConfig, by the target's key; a null only if the release must be told.
 
     expressed: expressions() of the settings, {} if the target's fields are unknown and everything is passed as it is.
     """
-    said = expressed
-    if not said:
+    by_field = expressed
+    if not by_field:
         values = field_values(settings)
-        written = {
-            name: setting.value
+        by_field = {
+            name: Passed(f"GRPOConfig.{name}", setting.value)
             for name, field in classified_fields().items()
             if (setting := settings.get(f"GRPOConfig.{name}")) is not None
             and setting.value != "auto"
             and (setting.given or matters(field, values))
         }
-        said = {name: Passed(f"GRPOConfig.{name}", value) for name, value in written.items()}
     return {
-        one.key: one
-        for name, one in said.items()
-        if isinstance(one, Passed) and (one.value is not None or one.because or settings[f"GRPOConfig.{name}"].given)
+        passed.key: passed
+        for name, passed in by_field.items()
+        if isinstance(passed, Passed)
+        and (passed.value is not None or passed.because or settings[f"GRPOConfig.{name}"].given)
     }
 
 
@@ -73,32 +73,32 @@ def not_expressed(
     expressed: expressions() of the settings.
     """
     findings = []
-    for name, said in expressed.items():
+    for name, answer in expressed.items():
         field, setting = classified_fields()[name], settings[f"GRPOConfig.{name}"]
         matters = setting.given or field.kind == "experiment"
-        if isinstance(said, NotExpressed) and matters and not setting.refused:
-            findings.append(_finding(field, setting, said, settings, facts, source))
+        if isinstance(answer, NotExpressed) and matters and not setting.refused:
+            findings.append(_finding(field, setting, answer, settings, facts, source))
     return findings
 
 
 def _finding(
-    field: ClassifiedField, setting: Setting, said: NotExpressed, settings: Settings, facts: Facts, source: Source
+    field: ClassifiedField, setting: Setting, refusal: NotExpressed, settings: Settings, facts: Facts, source: Source
 ) -> Finding:
     path = setting.path or ()
-    because = [said.because]
+    because = [refusal.because]
     if not setting.given:
-        because.append(f"{dotted(path)} is {shown(setting.value)} in format 1, unless a recipe sets it")
-    texts, patch = _way_out(field, setting, said.values)
+        because.append(f"{path_text(path)} is {value_text(setting.value)} in format 1, unless a recipe sets it")
+    texts, patch = _way_out(field, setting, refusal.values)
     target = target_of(facts)
     assert target is not None, "a value was refused for fields that are known"
     package, releases = releases_that_express(field, setting.value, field_values(settings), target)
     if releases:
         texts.append(f"{package} {spans_text(releases, package)}")
-    return found_at(
+    return finding_at(
         source,
         NOT_EXPRESSED,
         path,
-        f"{facts.source(PACKAGES[package])} cannot express {field.name} {shown(setting.value)}",
+        f"{facts.source(PACKAGES[package])} cannot express {field.name} {value_text(setting.value)}",
         because=tuple(because),
         fix=", or ".join(texts) or None,
         patch=tuple(patch),
@@ -111,14 +111,11 @@ def _way_out(field: ClassifiedField, setting: Setting, values: Sequence[object])
     if not path:
         return [], []
     if values:
-        value = next((one for one in values if one is not None), None)
+        value = next((value for value in values if value is not None), None)
         return [f"{path[-1]}: {flow(value)}"], [Patch(path, value)]
     if setting.given and (field.kind != "experiment" or not field.home):
         return [f"remove {path[-1]}"], [Patch(path, remove=True)]
     return [], []
-
-
-# Phase 4, pin: every value that defines the experiment is passed, so that no release's own default decides.
 
 
 # Names in the table's conditions that are not fields, and the settings they refer to.

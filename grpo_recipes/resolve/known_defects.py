@@ -37,14 +37,14 @@ class KnownDefect:
 
 def known_defects(stack: Stack) -> list[KnownDefect]:
     """Every known defect of the stack that does not refuse all recipes; those that do are findings of the stack."""
-    found = [_of_rule(rule, stack) for rule in rules() if _is_of_some_releases(rule) and applies(rule, stack)]
-    found += [_of_pair(pair, stack) for pair in broken_pairs() if pair.when and pair.holds(stack)]
-    found += [
+    defects = [_of_rule(rule, stack) for rule in rules() if _is_of_some_releases(rule) and applies(rule, stack)]
+    defects += [_of_pair(pair, stack) for pair in broken_pairs() if pair.when and pair.holds(stack)]
+    defects += [
         KnownDefect(row["rule"], row["happens"], row["answer"], _without(row["packages"], stack))
         for row in table("known_defects")["defects"]
         if holds(row["packages"], stack)
     ]
-    return found
+    return defects
 
 
 def _is_of_some_releases(rule: Rule) -> bool:
@@ -72,7 +72,7 @@ def _of_rule(rule: Rule, stack: Stack) -> KnownDefect:
 
 
 def _of_pair(pair: BrokenPair, stack: Stack) -> KnownDefect:
-    asked = " and ".join(_asked(*condition) for condition in pair.when)
+    asked = " and ".join(_condition_text(*condition) for condition in pair.when)
     works = tuple(" and ".join(f"{name} {version}" for name, version in way.items()) for way in pair.works)
     return KnownDefect(
         MET, f"{asked[0].upper()}{asked[1:]}: {pair.happens}.", "refused if it affects the recipe", works
@@ -84,7 +84,7 @@ def _without(windows: Mapping[str, str], stack: Stack) -> tuple[str, ...]:
     return tuple(f"{package} {version}" for package, versions in outside.items() for version in versions)
 
 
-def _asked(key: str, operator: str, value: object) -> str:
+def _condition_text(key: str, operator: str, value: object) -> str:
     """A condition on a recipe in words: "with use_vllm true", "without generation_kwargs"."""
     name = key.rpartition(".")[2]
     if value is None or (value is True and "." not in key):

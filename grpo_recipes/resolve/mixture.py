@@ -29,7 +29,7 @@ def of_sources(context: Context) -> list[Context]:
 
 
 def _of_source(context: Context, index: int, item: Mapping[str, object]) -> Context:
-    def moved(path: Path) -> Path | None:
+    def path_in_part(path: Path) -> Path | None:
         if path[:2] == (MIXTURE, index):
             return (ONE, *path[2:])
         if path[:1] == ("rewards",) and len(path) > 1:
@@ -41,9 +41,9 @@ def _of_source(context: Context, index: int, item: Mapping[str, object]) -> Cont
     judging = _judging(names, item)
     source, written = context.source, value_at(context.source.values, (MIXTURE, index))
     marks = {path: mark for path, mark in source.marks.items() if path[:1] != ("rewards",)}
-    marks |= {place: mark for path, mark in source.marks.items() if (place := moved(path)) is not None}
-    values = {**source.values, ONE: written, "rewards": [rewards[place] for place in judging]}
-    refused = context.refused | {place for path in context.refused if (place := moved(path)) is not None}
+    marks |= {target: mark for path, mark in source.marks.items() if (target := path_in_part(path)) is not None}
+    values = {**source.values, ONE: written, "rewards": [rewards[judge] for judge in judging]}
+    refused = context.refused | {target for path in context.refused if (target := path_in_part(path)) is not None}
     values.pop("evaluation", None)
     source = source._replace(values=values, marks=marks)
     settings = [
@@ -67,7 +67,7 @@ def of_held_out(context: Context) -> Context:
     if first is context:
         return context
     names = reward_names(context.items("rewards"))
-    judging = [names[place] for place in _judging(names, context.items(MIXTURE)[0])]
+    judging = [names[index] for index in _judging(names, context.items(MIXTURE)[0])]
     columns = first.settings[f"{ONE}.columns"]
     written = (setting for setting in context.settings.values() if setting.key.startswith(("evaluation", "rewards")))
     changed = [
@@ -88,8 +88,6 @@ def _judging(names: Sequence[str], item: Mapping[str, object]) -> list[int]:
     return [index for index, name in enumerate(names) if name in judges]
 
 
-# Several environments, in the same way: each as the `environment`.
-
 SEVERAL, ENVIRONMENT = "environments", "environment"
 
 
@@ -106,26 +104,26 @@ def of_environments(context: Context) -> list[Context]:
     columns = context.settings.get(f"{ONE}.columns")
     named = columns.value.get(ENVIRONMENT) if columns is not None and isinstance(columns.value, Mapping) else None
     chosen = [index for index, item in enumerate(items) if item["name"] == named] or range(len(items))
-    return [_of_environment(context, place, items[place]) for place in chosen]
+    return [_of_environment(context, index, items[index]) for index in chosen]
 
 
 def _of_environment(context: Context, index: int, item: Mapping[str, object]) -> Context:
-    def moved(path: Path) -> Path | None:
+    def path_in_part(path: Path) -> Path | None:
         return (ENVIRONMENT, *path[2:]) if path[:2] == (SEVERAL, index) and path[2:] != ("name",) else None
 
     source, of_one = context.source, {key: item[key] for key in section_keys()[ENVIRONMENT]}
-    marks = {**source.marks, **{there: mark for path, mark in source.marks.items() if (there := moved(path))}}
+    marks = {**source.marks, **{there: mark for path, mark in source.marks.items() if (there := path_in_part(path))}}
     written = value_at(source.values, (SEVERAL, index))
     source = source._replace(values={**source.values, ENVIRONMENT: written}, marks=marks)
-    refused = context.refused | {there for path in context.refused if (there := moved(path))}
+    refused = context.refused | {there for path in context.refused if (there := path_in_part(path))}
     settings = context.settings.having([*settings_of((ENVIRONMENT,), SectionValues(of_one), source, refused)])
     return context._replace(settings=settings, source=source, refused=refused)
 
 
-def of_all_environments(found: Sequence[Sequence[Finding]], views: Sequence[Context]) -> list[Finding]:
+def of_all_environments(by_environment: Sequence[Sequence[Finding]], views: Sequence[Context]) -> list[Finding]:
     """The findings for each environment, under its own keys; merged if several environments share one."""
-    told: dict[tuple[str, str, str], Finding] = {}
-    for view, findings in zip(views, found, strict=True):
+    merged: dict[tuple[str, str, str], Finding] = {}
+    for view, findings in zip(views, by_environment, strict=True):
         written = view.source.values[SEVERAL]
         assert isinstance(written, list)
         index = written.index(view.source.values[ENVIRONMENT])
@@ -136,33 +134,33 @@ def of_all_environments(found: Sequence[Sequence[Finding]], views: Sequence[Cont
             )
             key = re.sub(rf"^{ENVIRONMENT}(?=\.|$)", f"{SEVERAL}[{index}]", finding.key)
             back = finding._replace(key=key, patch=patch)
-            told.setdefault((back.rule, back.message, back.key), back)
-    return list(told.values())
+            merged.setdefault((back.rule, back.message, back.key), back)
+    return list(merged.values())
 
 
-def of_mixture(found: Sequence[Sequence[Finding]], context: Context) -> list[Finding]:
+def of_mixture(by_source: Sequence[Sequence[Finding]], context: Context) -> list[Finding]:
     """The findings of all sources as findings of their mixture: one if all share it, else with the source's name."""
-    told: dict[tuple[str, str, str], Finding] = {}
-    for index, (item, findings) in enumerate(zip(context.items(MIXTURE), found, strict=True)):
+    merged: dict[tuple[str, str, str], Finding] = {}
+    for index, (item, findings) in enumerate(zip(context.items(MIXTURE), by_source, strict=True)):
         judging = _judging(reward_names(context.items("rewards")), item)
         for finding in findings:
-            is_shared = all(any(_same(finding, other) for other in others) for others in found)
+            is_shared = all(any(_same(finding, other) for other in others) for others in by_source)
             back = _back(finding, index, judging)
             if not is_shared and not finding.key.startswith(MIXTURE):
                 back = back._replace(message=f"source {item['source']}: {back.message}")
-            told.setdefault((back.rule, back.message, back.key), back)
-    return list(told.values())
+            merged.setdefault((back.rule, back.message, back.key), back)
+    return list(merged.values())
 
 
-def _same(one: Finding, other: Finding) -> bool:
-    return (one.rule, one.message, one.key, one.mark) == (other.rule, other.message, other.key, other.mark)
+def _same(a: Finding, b: Finding) -> bool:
+    return (a.rule, a.message, a.key, a.mark) == (b.rule, b.message, b.key, b.mark)
 
 
-def _back(found: Finding, index: int, judging: Sequence[int]) -> Finding:
+def _back(finding: Finding, index: int, judging: Sequence[int]) -> Finding:
     """Moves a finding from `dataset` to the source that it represents."""
     here = f"{MIXTURE}[{index}]"
 
-    def moved(path: Path) -> Path:
+    def path_in_whole(path: Path) -> Path:
         if path[:1] == (ONE,):
             return (MIXTURE, index, *path[1:])
         if path[:1] == ("rewards",) and len(path) > 1 and isinstance(path[1], int):
@@ -171,13 +169,13 @@ def _back(found: Finding, index: int, judging: Sequence[int]) -> Finding:
 
     named = rf"(?<![\w./-])dataset(?=\.({'|'.join(section_keys()[ONE])})\b|`)|(?<=under )dataset\b"
 
-    def reworded(text: str) -> str:
+    def restore_words(text: str) -> str:
         return re.sub(named, here, text)
 
-    return found._replace(
-        message=reworded(found.message),
-        key=re.sub(rf"^{ONE}(?=\.|$)", here, found.key),
-        because=tuple(map(reworded, found.because)),
-        fix=None if found.fix is None else reworded(found.fix),
-        patch=tuple(one._replace(path=moved(one.path)) for one in found.patch),
+    return finding._replace(
+        message=restore_words(finding.message),
+        key=re.sub(rf"^{ONE}(?=\.|$)", here, finding.key),
+        because=tuple(map(restore_words, finding.because)),
+        fix=None if finding.fix is None else restore_words(finding.fix),
+        patch=tuple(patch._replace(path=path_in_whole(patch.path)) for patch in finding.patch),
     )

@@ -4,15 +4,16 @@ import copy
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from grpo_recipes.contract.findings.finding import Finding, Mark, Path, dotted, moved_to, value_at
-from grpo_recipes.contract.findings.wording import listed
+from grpo_recipes.contract.findings.finding import ABSENT, Finding, Mark, Path, path_text, paths_moved_to, value_at
+from grpo_recipes.contract.findings.wording import join_items
 from grpo_recipes.facts.classified import classified_fields
 from grpo_recipes.facts.facts import Facts
 from grpo_recipes.resolve.schema_findings import MISSING_KEY, newer_format, schema_findings
 from grpo_recipes.rules._shared.settings import FORMAT_ORIGIN, Setting, Settings
-from grpo_recipes.schemas.fast_accept import SectionValues, accepted, section_keys
+from grpo_recipes.schemas.fast_accept import SectionValues, accept, section_keys
 from grpo_recipes.schemas.other_names import other_names
 from grpo_recipes.yaml.compose import Source, once_for_a_source
+from grpo_recipes.yaml.load import TABLE_OF_KEYS
 
 A_REWARD = {"name": "exact_match"}
 # Replaces a missing required value, so that the rest can still be checked.
@@ -51,41 +52,41 @@ def check_recipe(source: Source, facts: Facts) -> Checked:
     findings: list[Finding] = []
     refused: set[Path] = set()
     for _ in range(3):  # setting a value aside can uncover another mistake beneath it
-        read = _read(source) if values is source.values else _validated(values)
+        read = _read(source) if values is source.values else _validate(values)
         if isinstance(read, SectionValues):
-            places = moved_to(findings)
+            places = paths_moved_to(findings)
             return Checked(read, frozenset(refused | places), _without_moved(findings, places))
-        found = schema_findings(read, facts, source._replace(values=values))
+        by_path = schema_findings(read, facts, source._replace(values=values))
         known = {path[:depth] for path in refused for depth in range(len(path) + 1)}
-        findings.extend(finding for path, finding in found.items() if path not in known)
-        refused |= set(found) | {path[:1] for path in found if path and path[0] in LEFT_OUT}
+        findings.extend(finding for path, finding in by_path.items() if path not in known)
+        refused |= set(by_path) | {path[:1] for path in by_path if path and path[0] in LEFT_OUT}
         if ("datasets",) in refused:
             refused.add(("dataset",))  # rules know the sources by this name
-        values = _set_aside(values, sorted(found, key=str, reverse=True))
+        values = _set_aside(values, sorted(by_path, key=str, reverse=True))
     return Checked(None, frozenset(refused), findings)
 
 
 def _without_moved(findings: list[Finding], places: set[Path]) -> list[Finding]:
     """The findings, except those of a missing key that another finding moves into place."""
-    there = {dotted(place[:depth]) for place in places for depth in range(1, len(place) + 1)}
+    there = {path_text(path[:depth]) for path in places for depth in range(1, len(path) + 1)}
     return [finding for finding in findings if finding.rule != MISSING_KEY or finding.key not in there]
 
 
 def _set_aside(values: dict[str, object], paths: list[Path]) -> dict[str, object]:
     """A copy without these paths, or with a substitute if the format has no default."""
-    kept = copy.deepcopy(values)
+    usable = copy.deepcopy(values)
     for path in paths:
-        node = value_at(kept, path[:-1])
+        node = value_at(usable, path[:-1])
         last = path[-1] if path else None
         if path and path[0] in LEFT_OUT:
-            kept.pop(str(path[0]), None)
+            usable.pop(str(path[0]), None)
         elif isinstance(node, dict) and path in STAND_INS:
             node[last] = copy.deepcopy(STAND_INS[path])
         elif _has(node, last) and path[0] == "rewards" and len(path) == 2:
             node[last] = copy.deepcopy(A_REWARD)  # keeps the indexes of the others
         elif _has(node, last):
             del node[last]
-    return kept
+    return usable
 
 
 def _has(node: object, part: object) -> bool:
@@ -96,17 +97,17 @@ def _has(node: object, part: object) -> bool:
 
 @once_for_a_source
 def _read(source: Source) -> SectionValues | Sequence[Mapping[str, Any]]:
-    return _validated(source.values)
+    return _validate(source.values)
 
 
-def _validated(values: dict[str, object]) -> SectionValues | Sequence[Mapping[str, Any]]:
+def _validate(values: dict[str, object]) -> SectionValues | Sequence[Mapping[str, Any]]:
     """The values of all keys, or the models' errors."""
-    plain = accepted(values)
+    plain = accept(values)
     if plain is not None:
         return plain
-    from grpo_recipes.schemas.models import validated  # Pydantic costs more than the rest of a check
+    from grpo_recipes.schemas.models import validate_recipe  # Pydantic costs more than the rest of a check
 
-    return validated(values)
+    return validate_recipe(values)
 
 
 def recipe_settings(recipe: SectionValues, source: Source, refused: frozenset[Path]) -> Settings:
@@ -136,14 +137,14 @@ def setting_of(path: Path, value: object, source: Source, refused: frozenset[Pat
     return Setting(
         key=".".join(str(part) for part in path),
         value=value,
-        origin=written_at(source, path) if given else FORMAT_ORIGIN,
+        origin=where_written(source, path) if given else FORMAT_ORIGIN,
         path=path,
         given=given,
         refused=any(r == path[: len(r)] for r in refused),
     )
 
 
-def written_at(source: Source, path: Path) -> str:
+def where_written(source: Source, path: Path) -> str:
     """Where a value was written: "recipes/a.yaml:12:3", or the whole override.
 
     An extended list was written in several places: the first item of each in turn.
@@ -160,18 +161,20 @@ def _place(mark: Mark) -> str:
     return f"--set {mark.line_text}" if mark.file == "--set" else str(mark)
 
 
-# Recognizes a file for another program by its keys, and reports it once instead of key by key.
-
-
 TRL = "TRL or open-r1"
 AXOLOTL = "axolotl"
-# Top-level keys that only one program has.
+# Keys that only one program has; those in a section identify it even if the section is one of recipes too.
 OWN_KEYS = {
     "base_model": AXOLOTL,
     "actor_rollout_ref": "verl",
     "rlhf_type": "ms-swift",
     "finetuning_type": "LLaMA-Factory",
     "compute_environment": "accelerate",
+    "training.trainer_type": "oumi",
+    "model._component_": "torchtune",
+    "policy.generation": "NeMo-RL",
+    "actor.path": "AReaL",
+    "trainer.policy": "SkyRL",
 }
 _NAMING = frozenset(("model_name_or_path", "dataset_name", "dataset_mixture", "reward_funcs"))
 _FEWEST = 3
@@ -180,17 +183,19 @@ _SHOWN = 4
 
 def other_programs(source: Source) -> Finding | None:
     """The single finding for another program's file, None for a recipe, even one with keys of another program."""
-    found = None if _is_meant_as_a_recipe(source.values) else _program([str(key) for key in source.values])
-    if found is None:
+    own = None if "recipe" in source.values else own_key(source.values)
+    is_recipe = _is_meant_as_a_recipe(source.values) and not (own and "." in own)
+    program_and_keys = None if is_recipe else _program([str(key) for key in source.values], own)
+    if program_and_keys is None:
         return None
-    program, keys = found
+    program, keys = program_and_keys
     return Finding(
         MISSING_KEY,
         "error",
         f"this is a configuration of {program}, not a recipe",
         "recipe",
         source.mark(("recipe",)),
-        because=(f"it has {listed(keys, _SHOWN)}, and none of `recipe: 1`, model, dataset, rewards and training",),
+        because=(f"it has {join_items(keys, _SHOWN)}, and none of `recipe: 1`, model, dataset, rewards and training",),
         fix=way_to_a_recipe(program, source.file),
     )
 
@@ -203,7 +208,7 @@ def way_to_a_recipe(program: str, file: str) -> str:
         return f"grpo-run init --from {quote(file)} -o recipe.yaml"
     if program == "accelerate":
         return f"grpo-run init --from CONFIG --accelerate {quote(file)}, with the configuration that it launches"
-    return "grpo-run init writes a small recipe; write the values of this file into it"
+    return f"grpo-run init writes a small recipe; write the values of this file into it, {TABLE_OF_KEYS}"
 
 
 def _is_meant_as_a_recipe(values: Mapping[str, object]) -> bool:
@@ -212,11 +217,15 @@ def _is_meant_as_a_recipe(values: Mapping[str, object]) -> bool:
     return "recipe" in values or any(name in own and isinstance(value, dict | list) for name, value in values.items())
 
 
-def _program(keys: list[str]) -> tuple[str, list[str]] | None:
+def own_key(values: Mapping[str, object]) -> str | None:
+    """The key, in dots, that only one other program has; None without one."""
+    return next((key for key in OWN_KEYS if value_at(values, tuple(key.split(".")), ABSENT) is not ABSENT), None)
+
+
+def _program(keys: list[str], own: str | None) -> tuple[str, list[str]] | None:
     """The program, and the keys that identify it."""
-    for key, program in OWN_KEYS.items():
-        if key in keys:
-            return program, [key]
+    if own is not None:
+        return OWN_KEYS[own], [own]
     # Keys that TRL's and open-r1's scripts read besides GRPOConfig: trl 1.16.0, ModelConfig and ScriptArguments;
     # configs.py.
     of_scripts = other_names()["script_keys"]

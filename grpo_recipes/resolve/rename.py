@@ -5,8 +5,8 @@ from functools import cache
 from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.facts.classified import classified_fields, fields_by_home
 from grpo_recipes.facts.facts import Facts
-from grpo_recipes.resolve.recipe_phase import written_at
-from grpo_recipes.resolve.unknown_keys.suggestions import OPEN_SECTIONS, owned_key, unknown_key
+from grpo_recipes.resolve.recipe_phase import where_written
+from grpo_recipes.resolve.unknown_keys.suggestions import OPEN_SECTIONS, finding_of_own_key, finding_of_unknown_key
 from grpo_recipes.rules._shared.settings import Setting, Settings
 from grpo_recipes.rules.catalog import rules
 from grpo_recipes.schemas.fast_accept import recipe_keys, section_keys
@@ -56,7 +56,7 @@ def rename(settings: Settings, facts: Facts, source: Source) -> tuple[Settings, 
         if key == "trl":
             continue
         target = target_key(key)
-        renamed.append(setting if target is None else _renamed(setting, target))
+        renamed.append(setting if target is None else _rename(setting, target))
         finding = _extra_key(setting, facts, source)
         if finding is not None:
             findings.append(finding)
@@ -65,7 +65,7 @@ def rename(settings: Settings, facts: Facts, source: Source) -> tuple[Settings, 
     return Settings([*renamed, *own]), findings
 
 
-def _renamed(setting: Setting, key: str) -> Setting:
+def _rename(setting: Setting, key: str) -> Setting:
     return Setting(key, setting.value, setting.origin, setting.why, setting.path, setting.given, setting.refused)
 
 
@@ -78,28 +78,28 @@ def _extra_key(setting: Setting, facts: Facts, source: Source) -> Finding | None
     fields = facts.fields(owner)
     if fields is None or name in fields:
         return None
-    return unknown_key(setting.path or (), setting.value, facts, source)
+    return finding_of_unknown_key(setting.path or (), setting.value, facts, source)
 
 
 def _trl_fields(settings: Settings, facts: Facts, source: Source) -> tuple[list[Setting], list[Finding]]:
     """The fields written under `trl:`, and those that are not allowed there."""
-    found: list[Setting] = []
+    field_settings: list[Setting] = []
     findings: list[Finding] = []
     fields = facts.fields("GRPOConfig")
     block = settings["trl"]
     for name, value in (block.value if isinstance(block.value, dict) else {}).items():
         path = ("trl", name)
-        owned = owned_key(path, source)
+        owned = finding_of_own_key(path, source)
         if owned is not None:
             findings.append(owned)
         elif fields is not None and not _is_of_the_format(name, facts):
-            findings.append(unknown_key(path, value, facts, source))
+            findings.append(finding_of_unknown_key(path, value, facts, source))
         else:
-            origin = written_at(source, path) if path in source.marks else block.origin
-            found.append(Setting(f"GRPOConfig.{name}", value, origin, path=path, given=True))
-    return found, findings
+            origin = where_written(source, path) if path in source.marks else block.origin
+            field_settings.append(Setting(f"GRPOConfig.{name}", value, origin, path=path, given=True))
+    return field_settings, findings
 
 
 def _is_of_the_format(name: str, facts: Facts) -> bool:
     """Whether the format knows a GRPOConfig field, of any release, that was not removed."""
-    return name in classified_fields() and facts.removed("GRPOConfig", name) is None
+    return name in classified_fields() and facts.removal_of("GRPOConfig", name) is None

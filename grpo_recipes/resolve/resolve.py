@@ -5,20 +5,20 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
-from grpo_recipes.contract.findings.finding import Finding, by_place, dotted, has_errors, moved_to
+from grpo_recipes.contract.findings.finding import Finding, by_place, has_errors, path_text, paths_moved_to
 from grpo_recipes.contract.host.engines import ENGINES
 from grpo_recipes.facts.expression import Expression
 from grpo_recipes.facts.facts import facts_for
 from grpo_recipes.resolve.engine import check, decide
 from grpo_recipes.resolve.field_values import ambiguous_words, value_findings, without_effect
-from grpo_recipes.resolve.inexpressible import expressions, not_expressed, passed_keys, pin
+from grpo_recipes.resolve.inexpressible import expressions, keys_to_pass, not_expressed, pin
 from grpo_recipes.resolve.mixture import of_held_out, of_sources
 from grpo_recipes.resolve.recipe_phase import check_recipe, other_programs, recipe_settings
 from grpo_recipes.resolve.rename import rename, setting_names
 from grpo_recipes.resolve.schema_findings import MISSING_KEY
 from grpo_recipes.resolve.stack_findings import stack_findings
 from grpo_recipes.rules._shared.context import Context
-from grpo_recipes.rules._shared.machines import OPTIONAL, unused
+from grpo_recipes.rules._shared.machines import OPTIONAL, packages_not_needed
 from grpo_recipes.rules._shared.settings import Settings
 from grpo_recipes.stack.stack import Stack
 from grpo_recipes.yaml.compose import Source, compose
@@ -76,17 +76,17 @@ def resolve_source(source: Source, stack: Stack, findings: Sequence[Finding] = (
     findings += [finding for finding in of_the_schema if finding.key not in refused_by_reader]
     if checked.recipe is None:
         return Resolution(file, None, tuple(by_place([*stack_findings(stack, facts, OPTIONAL), *findings])))
-    settings = staged(recipe_settings(checked.recipe, source, checked.refused), source, facts)
+    settings = add_run_settings(recipe_settings(checked.recipe, source, checked.refused), source, facts)
     start = Context(settings, stack, facts, source, checked.refused, names=setting_names())
     context, expressed, more = _phases(start)
     more = [finding for finding in more if not _is_below(finding.key, twice)]  # the intended one is unknown
-    of_the_stack = stack_findings(stack, facts, unused(context))
+    of_the_stack = stack_findings(stack, facts, packages_not_needed(context))
     return Resolution(file, context, tuple(by_place([*of_the_stack, *findings, *more])), expressed)
 
 
 def _is_below(key: str, above: tuple[str, ...]) -> bool:
     """Whether a key is one of those above, or within one of them."""
-    return any(key == one or key.startswith((f"{one}.", f"{one}[")) for one in above)
+    return any(key == parent or key.startswith((f"{parent}.", f"{parent}[")) for parent in above)
 
 
 def _of_the_nodes(stack: Stack, source: Source) -> Stack:
@@ -113,17 +113,17 @@ def _phases(start: Context) -> tuple[Context, Mapping[str, Expression], list[Fin
     context, expressed = start._replace(settings=settings), expressions(settings, facts)
     findings += not_expressed(expressed, settings, facts, source)
     judged = check(context)
-    refused = {finding.key for finding in judged if finding.severity == "error"}
+    refused = {finding.key for finding in [*findings, *judged] if finding.severity == "error"}
     idle = [finding for finding in without_effect(settings, source) if finding.key not in refused]
     return context, expressed, [*findings, *idle, *judged]
 
 
 def _refusing(settings: Settings, findings: Sequence[Finding]) -> Settings:
     keys = {finding.key for finding in findings if finding.severity == "error"}
-    keys |= {dotted(place) for place in moved_to(findings)}
+    keys |= {path_text(path) for path in paths_moved_to(findings)}
     if not keys:
         return settings
-    return settings.having(s._replace(refused=True) for s in settings.values() if dotted(s.path or ()) in keys)
+    return settings.having(s._replace(refused=True) for s in settings.values() if path_text(s.path or ()) in keys)
 
 
 def plan_of(resolution: Resolution) -> "Plan":
@@ -134,13 +134,10 @@ def plan_of(resolution: Resolution) -> "Plan":
 
     notes = tuple(f"{finding.severity}: {finding.message} [{finding.rule}]" for finding in resolution.findings)
     expressed = resolution.expressed
-    keys = passed_keys(resolution.context.settings, expressed)
+    keys = keys_to_pass(resolution.context.settings, expressed)
     sources, held_out = of_sources(resolution.context), of_held_out(resolution.context)
     plan = build_plan(resolution.context, expressed, keys, notes, sources, held_out)
     return replace(plan, accepted=resolution.accepted)
-
-
-# Between recipe and rename: values that a recipe takes from the run it starts from, unless it sets them itself.
 
 
 _MODEL = "model.model_name_or_path"
@@ -156,9 +153,9 @@ def from_the_newest(source: Source) -> Source:
     named = section["from_run"]  # type: ignore[index]
     if not (isinstance(named, str) and named):
         return source  # null names none, and any other value is refused on its own
-    kept = {key: value for key, value in section.items() if key != _MODEL_PATH[1]}  # type: ignore[attr-defined]
+    other_keys = {key: value for key, value in section.items() if key != _MODEL_PATH[1]}  # type: ignore[attr-defined]
     marks = {path: mark for path, mark in source.marks.items() if path != _MODEL_PATH}
-    return source._replace(values={**source.values, "model": kept}, marks=marks)
+    return source._replace(values={**source.values, "model": other_keys}, marks=marks)
 
 
 def _distance(source: Source, file: str) -> int:
@@ -166,7 +163,7 @@ def _distance(source: Source, file: str) -> int:
     return source.files.index(file) if file in source.files else -1
 
 
-def staged(settings: Settings, source: Source, facts: Facts) -> Settings:
+def add_run_settings(settings: Settings, source: Source, facts: Facts) -> Settings:
     """The settings with those of the run in model.from_run; unchanged for a recipe that only names a model.
 
     If the run cannot be read, or names no model, the model counts as refused: one rule reports it, and no other judges
@@ -175,13 +172,13 @@ def staged(settings: Settings, source: Source, facts: Facts) -> Settings:
     named = settings.get(".".join(KEY))
     if named is None or named.value is None or named.refused:
         return settings
-    found = ancestor_of(source)
-    if not isinstance(found, StartingPoint) or (not settings[_MODEL].given and why_no_model(found) is not None):
+    ancestor = ancestor_of(source)
+    if not isinstance(ancestor, StartingPoint) or (not settings[_MODEL].given and why_no_model(ancestor) is not None):
         return settings.having([settings[_MODEL]._replace(value="-", refused=True)])
-    return settings.having(_inherited(settings, source, found, facts))
+    return settings.having(_inherit(settings, source, ancestor, facts))
 
 
-def _inherited(settings: Settings, source: Source, point: StartingPoint, facts: Facts) -> Iterator[Setting]:
+def _inherit(settings: Settings, source: Source, point: StartingPoint, facts: Facts) -> Iterator[Setting]:
     if point.base is not None and not settings[_MODEL].given:
         path, revision = point.base
         yield _of(settings, _MODEL, path, point)

@@ -1,15 +1,16 @@
 """Turns Pydantic's errors into findings: one per place, in the recipe's terms."""
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from grpo_recipes import __version__
-from grpo_recipes.contract.findings.finding import Finding, Patch, Path, dotted
-from grpo_recipes.contract.findings.wording import entry, flow, nearest_words, shown
+from grpo_recipes.contract.findings.finding import Finding, Patch, Path, path_text
+from grpo_recipes.contract.findings.wording import entry, flow, nearest_words, value_text
 from grpo_recipes.facts.facts import Facts
-from grpo_recipes.resolve.schema_reasons import meanings, meant_number, share_of
-from grpo_recipes.resolve.unknown_keys.suggestions import unknown_key
-from grpo_recipes.rules._shared.context import found_at
+from grpo_recipes.resolve.unknown_keys.suggestions import finding_of_unknown_key
+from grpo_recipes.resolve.written_numbers import meanings, number_of_text, share_of
+from grpo_recipes.rules._shared.context import finding_at
 from grpo_recipes.yaml.compose import Source
 from grpo_recipes.yaml.merge import EXTEND
 
@@ -62,11 +63,11 @@ def schema_findings(errors: Sequence[Mapping[str, Any]], facts: Facts, source: S
     above = {path[:length] for path in grouped for length in range(len(path))}
     for path in above & grouped.keys():
         del grouped[path]  # another branch of the union went deeper, and says more
-    found = {path: with_reason(_finding(path, group, facts, source), path, source) for path, group in grouped.items()}
-    moved = {patch.path for finding in found.values() for patch in finding.patch if not patch.remove}
+    by_path = {path: with_reason(_finding(path, group, facts, source), path, source) for path, group in grouped.items()}
+    moved = {patch.path for finding in by_path.values() for patch in finding.patch if not patch.remove}
     # The section is verl's if a key of it is written elsewhere.
-    moved |= {("rollout", "python") for path, one in found.items() if path[:1] == ("rollout",) and len(one.patch) > 1}
-    return {path: finding for path, finding in found.items() if finding.rule != MISSING_KEY or path not in moved}
+    moved |= {("rollout", "python") for path in by_path if path[:1] == ("rollout",) and len(by_path[path].patch) > 1}
+    return {path: finding for path, finding in by_path.items() if finding.rule != MISSING_KEY or path not in moved}
 
 
 def newer_format(source: Source) -> Finding | None:
@@ -76,7 +77,7 @@ def newer_format(source: Source) -> Finding | None:
             return Finding(
                 NOT_ONE_OF,
                 "error",
-                f"recipe format {shown(value)} is newer than this grpo-run",
+                f"recipe format {value_text(value)} is newer than this grpo-run",
                 "recipe",
                 mark,
                 because=(
@@ -109,7 +110,7 @@ def _path(error: Mapping[str, Any], source: Source) -> Path:
 def _finding(path: Path, group: Sequence[Mapping[str, Any]], facts: Facts, source: Source) -> Finding:
     error, kind = group[0], group[0]["type"]
     if kind == "extra_forbidden":
-        return unknown_key(path, error["input"], facts, source)
+        return finding_of_unknown_key(path, error["input"], facts, source)
     if kind == "missing":
         return _missing(path, source)
     if kind in RANGES or kind in ("too_short", "too_long", "string_too_short", "string_pattern_mismatch"):
@@ -121,14 +122,14 @@ def _finding(path: Path, group: Sequence[Mapping[str, Any]], facts: Facts, sourc
 
 
 def _missing(path: Path, source: Source) -> Finding:
-    section, key = dotted(path[:-1]), str(path[-1])
+    section, key = path_text(path[:-1]), str(path[-1])
     examples = {
         "recipe": "recipe: 1",
         "name": "name: my-run",
         "model": "model: {model_name_or_path: Qwen/Qwen2-0.5B-Instruct}",
         "training": "training: {prompts_per_step: 16}",
     }
-    return found_at(
+    return finding_at(
         source,
         MISSING_KEY,
         path,
@@ -148,8 +149,8 @@ def _out_of_range(path: Path, error: Mapping[str, Any], source: Source) -> Findi
         share = share_of(error["input"]) if bound == 1 and kind.startswith("less") else None
         if share is not None:
             fix, patch = entry(path, str(share)), (Patch(path, share),)
-        if path == ("training", "max_steps") and error["input"] == -1:
-            # TRL's value for no limit; then the epochs decide.
+        if path == ("training", "max_steps") and error["input"] in (0, -1):
+            # TRL's values for no limit; then the epochs decide.
             fix, patch = "remove max_steps, and write num_train_epochs, the passes over the data", ()
     elif kind == "string_pattern_mismatch":
         needed, fix, patch = FORMS.get(str(path[-1]), f"of the form {context['pattern']}"), None, ()
@@ -158,11 +159,11 @@ def _out_of_range(path: Path, error: Mapping[str, Any], source: Source) -> Findi
     else:
         needed, patch = "not empty", ()
         fix = "remove it from the list" if isinstance(path[-1], int) else None
-    return found_at(
+    return finding_at(
         source,
         OUT_OF_RANGE,
         path,
-        f"{dotted(path)} is {shown(error['input'])}, but must be {needed}",
+        f"{path_text(path)} is {value_text(error['input'])}, but must be {needed}",
         fix=fix,
         patch=patch,
     )
@@ -174,22 +175,23 @@ def _not_one_of(path: Path, group: Sequence[Mapping[str, Any]], literal: Mapping
     choices = expected.split(", ")
     value = literal["input"]
     if path[-1:] == ("recipe",):
-        return found_at(
+        return finding_at(
             source,
             NOT_ONE_OF,
             path,
-            f"recipe format {shown(value)} is not known",
+            f"recipe format {value_text(value)} is not known",
             because=(f"grpo-run {__version__} reads format {FORMAT}",),
             fix=f"recipe: {FORMAT}",
         )
     if "true or false" in others and str(value).lower() in TRUE_WORDS | FALSE_WORDS:
         return _wrong_type(path, group, source)
-    close = nearest_words(str(value), choices, cutoff=0.5)
-    return found_at(
+    letters = str(value).lower().replace("-", "_").replace(" ", "_")
+    close = [choice for choice in choices if choice == letters] or nearest_words(letters, choices, cutoff=0.5)
+    return finding_at(
         source,
         NOT_ONE_OF,
         path,
-        f"{dotted(path)} is {shown(value)}, but must be one of {', '.join([*choices, *dict.fromkeys(others)])}",
+        f"{path_text(path)} is {value_text(value)}, but must be one of {', '.join([*choices, *dict.fromkeys(others)])}",
         fix=entry(path, close[0]) if close else None,
         patch=(Patch(path, close[0]),) if close and not close[0].isdigit() else (),
     )
@@ -207,7 +209,7 @@ def _wrong_type(path: Path, group: Sequence[Mapping[str, Any]], source: Source) 
     written = mark.line_text[: mark.end_column - 1].rpartition(" ")[2] if mark else ""
     unclear = meanings(value if isinstance(value, str) else written, expected)
     if right is None and not unclear:
-        right = _converted(value, expected)
+        right = _convert(value, expected)
     because: tuple[str, ...] = ()
     if is_extension:
         because = ("extend adds to a list of a parent recipe, and no parent has this list",)
@@ -221,11 +223,12 @@ def _wrong_type(path: Path, group: Sequence[Mapping[str, Any]], source: Source) 
     elif isinstance(value, float) and right is not None:
         because = ("a number with a decimal point is never a whole number",)
     text = f'"{right}"' if isinstance(right, str) else unclear if right is None else flow(right)
-    return found_at(
+    allowed = " or ".join(expected) or group[0]["msg"]
+    return finding_at(
         source,
         WRONG_TYPE,
         path,
-        f"{dotted(path) or 'the recipe'} is {shown(value)}, but must be {' or '.join(expected) or group[0]['msg']}",
+        f"{path_text(path) or 'the recipe'} is {value_text(value)}, but must be {allowed}",
         because=because,
         fix=entry(path, text) if text and path else None,
         patch=(Patch(path, right),) if right is not None else (),
@@ -236,6 +239,12 @@ def _longhand(path: Path, value: object) -> object:
     """The long form of a name, or of true, instead of a section or a list of rewards or tools."""
     if path == ("lora",) and value is True:
         return {"r": 16, "lora_alpha": 32}
+    bits = (
+        re.fullmatch(r"(?:int|nf|fp)?([48])[- ]?(?:bits?)?", str(value).lower()) if path == ("quantization",) else None
+    )
+    if bits is not None:
+        named = {"bnb_4bit_quant_type": bits[0]} if bits[0] in ("nf4", "fp4") else {}
+        return {f"load_in_{bits[1]}bit": True, **named}
     if path == ("rewards",) and isinstance(value, dict) and {"name", "python", "model", "judge"} & value.keys():
         return [value]
     if path == ("tools",) and isinstance(value, dict) and "python" in value:
@@ -259,7 +268,7 @@ def _words(expected: str) -> str:
     return expected.replace("'", "").replace("True", "true").replace("False", "false")
 
 
-def _converted(value: object, expected: Sequence[str]) -> object:
+def _convert(value: object, expected: Sequence[str]) -> object:
     """The intended value, if only one is possible."""
     if expected == ["true"]:
         return True
@@ -269,7 +278,7 @@ def _converted(value: object, expected: Sequence[str]) -> object:
     if isinstance(value, float) and "a whole number" in expected and value.is_integer():
         return int(value)
     if isinstance(value, str) and ("a whole number" in expected or "a number" in expected):
-        return meant_number(value, expected)
+        return number_of_text(value, expected)
     if isinstance(value, int) and not isinstance(value, bool) and expected == ["true or false"] and value in (0, 1):
         return value == 1
     if isinstance(value, str) and expected == ["a list"]:

@@ -1,19 +1,25 @@
 """Adds reasons and fixes to findings about a wrong type or range, where the mistake alone is not clear."""
 
-import math
 import re
 from collections.abc import Mapping, Sequence
 
 from grpo_recipes.contract.findings.finding import Finding, Patch, Path, value_at
 from grpo_recipes.contract.findings.wording import entry, flow
 from grpo_recipes.yaml.compose import Source
-from grpo_recipes.yaml.scalars import is_underflow
 
 # Mistakes that come from other programs: the reason and the fix for each.
 _KNOWN: Mapping[tuple[str, str], tuple[str, str]] = {
     ("generation.temperature", "0"): (
         "at temperature 0 all completions of a group are the same, so there is nothing to learn",
         "temperature: 1.0",
+    ),
+    ("launch.engine", "kubernetes"): (
+        "grpo-run writes no file for Kubernetes, where a Job starts the launch.sh of a run folder",
+        "remove engine, and copy the Job in docs/machines.md",
+    ),
+    ("launch.engine", "skypilot"): (
+        "grpo-run writes no file for SkyPilot, where a task starts the launch.sh of a run folder",
+        "remove engine, and copy the task in docs/machines.md",
     ),
     ("logging.report_to", "wandb_offline"): (
         "this names a service; WANDB_MODE in the environment makes wandb offline",
@@ -23,6 +29,13 @@ _KNOWN: Mapping[tuple[str, str], tuple[str, str]] = {
         "an environment is your own class, whose methods the model calls",
         "python: file.py:Class, or remove environment",
     ),
+    **{
+        ("environment.python", f"trl.experimental.{name}Spec"): (
+            "an environment is a class in a file of yours",
+            "python: file.py:Class, with a class of yours that calls the service, as in docs/tools.md",
+        )
+        for name in ("openreward:OpenReward", "harbor:Harbor")
+    },
     ("rollout.python", "None"): (
         "a rollout is your own function, which generates the completions instead of TRL",
         "python: file.py:function, or remove rollout",
@@ -53,7 +66,9 @@ _SEVERAL: Sequence[tuple[str, type, tuple[str, str]]] = (
 )
 _STEPS = ("save_steps", "logging_steps", "eval_steps")
 _OF_A_CLASS = re.compile(r"([^:]+\.py):((?:\w+\.)+(\w+))")
-_WITH_UNIT = re.compile(r"(\d+(?:\.\d+)?) ?[A-Za-z]+")
+_WITH_UNIT = r"(\d+(?:\.\d+)?) ?([A-Za-z]+)"
+_SECONDS = {"s": 1, "sec": 1, "second": 1, "m": 60, "min": 60, "minute": 60, "h": 3600, "hr": 3600, "hour": 3600}
+_SECONDS |= {"d": 86400, "day": 86400, "w": 604800, "week": 604800}
 
 
 def with_reason(finding: Finding, path: Path, source: Source) -> Finding:
@@ -67,15 +82,24 @@ def with_reason(finding: Finding, path: Path, source: Source) -> Finding:
         by = (Patch(path, True), Patch(("evaluation", "decided_by"), value))
         why = "decided_by names the set, for stop_after and the lists of runs too"
         return finding._replace(because=(why,), fix=f"keep_best: true, and decided_by: {value}", patch=by)
-    because, fix = finding.because, finding.fix
+    from grpo_recipes.schemas.models import is_switched_by_being_written  # only needed for a mistake
+
+    because, fix, patch = finding.because, finding.fix, finding.patch
+    is_below = finding.rule == "SCH003" and patch and value in (0, -1)
+    no_limit = re.search(r"\bnull: ([^.;]+)", _text(key)) if is_below else None
+    if no_limit is not None:
+        why = f"null means: {no_limit[1]}"
+        return finding._replace(because=(why,), fix=entry(path, "null"), patch=(Patch(path, None),))
     several = next((advice for named, kind, advice in _SEVERAL if named == key and isinstance(value, kind)), None)
     if several is not None:
         return finding._replace(because=several[:1], fix=several[1])
     if not because:
         because = (_reason(key, path, value, finding.message),)
-    if fix is None and path:
+    if value is False and is_switched_by_being_written(key):
+        fix, patch = f"remove {key}, to do without it", (Patch(path, remove=True),)
+    if fix is None and path and " one of " not in finding.message:
         fix = _fix(key, path, value)
-    return finding._replace(because=because, fix=fix)
+    return finding._replace(because=because, fix=fix, patch=patch)
 
 
 def _reason(key: str, path: Path, value: object, message: str) -> str:
@@ -104,102 +128,55 @@ def _fix(key: str, path: Path, value: object) -> str | None:
     if of_a_class is not None:
         file, inner, name = of_a_class.groups()
         return f"python: {file}:{name}, with a line {name} = {inner} at the end of the file"
-    number = _WITH_UNIT.fullmatch(value) if isinstance(value, str) else None
-    if number is not None:
-        return f"the number alone, in the unit of the key: {entry(path, number[1])}"
+    if isinstance(value, str) and re.search(r"\d", value):
+        return _with_unit(key, path, value)
     _, default = _meaning(key)
     if default is None or isinstance(path[-1], int) or isinstance(default, list | dict):
         return None
     return f"{entry(path, flow(default))}, the default"
 
 
-def _meaning(key: str) -> tuple[str, object]:
-    """A key's meaning in one sentence, and its default; "" and None if the format has no text."""
+def _with_unit(key: str, path: Path, value: str) -> str | None:
+    """The entry for a number with a unit, such as "1 day", in the unit of the key; None if they do not match."""
+    seconds, number = _seconds(value), re.fullmatch(_WITH_UNIT, value)
+    unit = next((name for name in ("second", "minute") if name in f"{key} {_text(key)}".lower()), None)
+    if seconds is not None and unit is not None:
+        return f"{entry(path, f'{seconds / _SECONDS[unit]:.15g}')}, in {unit}s"
+    named = f"{key} {_meaning(key)[0].lower()}"
+    if seconds is not None or number is None or number[2].lower().rstrip("s") not in named:
+        return None
+    return f"the number alone, in the unit of the key: {entry(path, number[1])}"
+
+
+def _seconds(text: str) -> float | None:
+    """The seconds of a duration such as 90 min or 1d12h, None for any other text."""
+    parts = re.findall(r"(\d+(?:\.\d+)?)\s*([A-Za-z]+)[\s,]*", text)
+    if "".join(re.split(r"[\s,]+", text)) != "".join(map("".join, parts)):
+        return None
+    known = [(float(number), _SECONDS.get(unit.lower().removesuffix("s") or "s")) for number, unit in parts]
+    units = [number * unit for number, unit in known if unit is not None]
+    return sum(units) if known and len(units) == len(known) else None
+
+
+def _text(key: str) -> str:
+    """A key's whole description, "" without one."""
     from grpo_recipes.schemas.export import field_docs  # only needed for a mistake
     from grpo_recipes.schemas.models import sections
-    from grpo_recipes.schemas.section import is_required_key, written_fields
 
     section, _, name = key.rpartition(".")
     model = sections().get(section)
-    field = written_fields(model).get(name) if model is not None else None
+    return "" if model is None else " ".join((field_docs(model).get(name) or "").split())
+
+
+def _meaning(key: str) -> tuple[str, object]:
+    """A key's meaning in one sentence, and its default; "" and None if the format has no text."""
+    from grpo_recipes.schemas.models import sections  # only needed for a mistake
+    from grpo_recipes.schemas.section import fields_by_key, is_required_key
+
+    section, _, name = key.rpartition(".")
+    model = sections().get(section)
+    field = fields_by_key(model).get(name) if model is not None else None
     if model is None or field is None:
         return "", None
-    text = " ".join((field_docs(model).get(name) or "").split())
     default = None if is_required_key(field) or name in sections() else field.get_default(call_default_factory=True)
-    return re.split(r"(?<=[^.]{3})[.;] |\.$", text)[0], default
-
-
-# Numbers as people write them, which YAML reads as text.
-
-
-_NUMBER = r"[-+]?((0|[1-9][0-9]*)(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]+)?"
-_THOUSANDS = r"[-+]?[1-9][0-9]{0,2}(,[0-9]{3})+"
-_GROUPS = r"[1-9][0-9]{0,2}(?:([ '\u00a0\u202f])[0-9]{3}(?:\1[0-9]{3})*|(\.[0-9]{3}){2,})"
-
-
-def as_expected(number: float | None, expected: Sequence[str]) -> int | float | None:
-    """The number in the key's type, None if that would lose precision."""
-    if number is None or isinstance(number, int) or "a number" in expected:
-        return number
-    return int(number) if number.is_integer() else None
-
-
-def written_number(text: str) -> float | None:
-    """The number in a text such as 0,7 or 5% or 10k; None if it is ambiguous."""
-    match = re.fullmatch(r"(\d+)(?:[.](\d+)|,(\d{1,2}|\d{4,}|(?<=\b0,)\d+))? ?([%kK]?)", text.strip())
-    if match is None or not (match[3] or match[4]):
-        return None
-    number = float(f"{match[1]}.{match[2] or match[3] or 0}")
-    return round(number / 100, 12) if match[4] == "%" else number * 1000 if match[4] else number
-
-
-def share_of(value: object) -> float | None:
-    """The share that a percentage means, None for a number near 1, which is more likely a typo."""
-    return round(value / 100, 12) if isinstance(value, int | float) and 2 <= value <= 100 else None
-
-
-def meant_number(text: str, expected: Sequence[str]) -> int | float | None:
-    """The number of an unambiguous text, in the key's type."""
-    number = plain_number(text, whole="a number" not in expected)
-    words = grouped_number(text) or written_number(text)
-    return number if number is not None else as_expected(words, expected)
-
-
-def plain_number(text: str, *, whole: bool) -> int | float | None:
-    """The number of an unambiguous text; None for any other.
-
-    Commas as thousands separators are only accepted in whole numbers: 1,000 is 1 with a decimal comma.
-    """
-    text = text.strip()
-    if whole and re.fullmatch(_THOUSANDS, text):
-        return int(text.replace(",", ""))
-    if not re.fullmatch(_NUMBER, text) or (whole and may_be_thousands(text)):
-        return None
-    number = float(text)
-    if math.isinf(number) or (number == 0 and is_underflow(text)):
-        return None
-    return int(text) if whole and text.lstrip("+-").isdigit() else as_expected(number, () if whole else ("a number",))
-
-
-def may_be_thousands(text: str) -> bool:
-    """Whether a decimal number may have a thousands separator: 1.000, which much of Europe writes for 1000."""
-    return re.fullmatch(r"[-+]?[1-9][0-9]{0,2}(\.[0-9]{3})+", text) is not None
-
-
-def grouped_number(text: str) -> int | None:
-    """The whole number in a text grouped by threes without ambiguity: 10 000, 10'000, 1.000.000."""
-    match = re.fullmatch(_GROUPS, text.strip())
-    return int(re.sub(r"[^0-9]", "", text)) if match else None
-
-
-def meanings(text: str, expected: Sequence[str]) -> str:
-    """Why 8,0 or 1.000 is ambiguous: a decimal separator, a typo or thousands; "" for any other text.
-
-    1,5 is not a whole number either way.
-    """
-    match = re.fullmatch(r"([0-9]+)([.,])([0-9]+)", text.strip())
-    if match is None or "a whole number" not in expected or "a number" in expected or re.fullmatch(_THOUSANDS, text):
-        return ""
-    if match[3].strip("0") if match[2] == "," else not may_be_thousands(text):
-        return ""
-    return (f"{int(match[1])} or " if not match[3].strip("0") else "") + str(int(match[1] + match[3]))
+    return re.split(r"(?<=[^.]{3})[.;] |\.$", _text(key))[0], default

@@ -5,25 +5,31 @@ from collections.abc import Collection, Iterable, Mapping
 from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.facts.broken_pairs import BrokenPair, broken_pairs, either
 from grpo_recipes.facts.facts import Facts, ReleaseStatus
-from grpo_recipes.facts.released.requirements import Conflict, declared_conflicts, nearest_first
+from grpo_recipes.facts.released.requirements import Conflict, find_conflicts, nearest_first
 from grpo_recipes.facts.released.shipped import newest_release, releases_date, releases_with_facts
 from grpo_recipes.stack.stack import Stack
 
 NO_FACTS = "STK011"
 BROKEN_PAIR = "STK013"
+UNKNOWN_MEMBER = "STK019"
+# Releases of TRL whose trainer was read for contract/seams.py; the tables of releases take longer to read.
+READ = ("0.", *(f"1.{minor}." for minor in range(17)))
 OWNERS = {"trl": "GRPOConfig", "transformers": "BitsAndBytesConfig", "peft": "LoraConfig"}
 
 
-def stack_findings(stack: Stack, facts: Facts, unused: Collection[str] = ()) -> list[Finding]:
+def stack_findings(
+    stack: Stack, facts: Facts, unused: Collection[str] = (), *, compares_members: bool = False
+) -> list[Finding]:
     """A finding for each insufficiently known package, and for each combination that cannot work.
 
-    unused: packages that the recipe does not use; their requirements are not checked.
+    unused: packages that the recipe does not use; their requirements are not checked. compares_members: read the
+    installed trainer's source also for a release that is known.
     """
     never = {package for package in stack.packages if stack.declared and _status(package, stack, facts) == "never"}
     findings = [_never_released(package, str(stack.version(package))) for package in sorted(never)]
     for package, owner in OWNERS.items():
         if not stack.is_known(package):
-            findings.append(_unknown(package, stack))
+            findings.append(_version_missing(package, stack))
         elif package not in never and stack.version(package) is not None and facts.own_fields(owner) is None:
             findings.append(_no_facts(package, str(stack.version(package))))
     findings += [
@@ -34,8 +40,28 @@ def stack_findings(stack: Stack, facts: Facts, unused: Collection[str] = ()) -> 
     existing = stack._replace(packages={name: None if name in never else v for name, v in stack.packages.items()})
     used = {name: version for name, version in existing.packages.items() if name not in unused}
     findings += conflict_findings(existing._replace(packages=used))
-    findings += [_broken(pair, existing) for pair in broken_pairs() if not pair.when and pair.holds(existing)]
+    findings += [_pair_finding(pair, existing) for pair in broken_pairs() if not pair.when and pair.holds(existing)]
+    trl = None if stack.declared else stack.version("trl")
+    if trl is not None and (compares_members or not trl.startswith(READ)):
+        findings += _members(trl)
     return findings
+
+
+def _members(release: str) -> list[Finding]:
+    from grpo_recipes.facts.unknown_members import unknown_members  # only for a release that is not known
+
+    differences = unknown_members(release)
+    if not differences:
+        return []
+    return [
+        Finding(
+            UNKNOWN_MEMBER,
+            "error",
+            f"grpo-run does not know how trl {release} trains",
+            because=tuple(differences),
+            fix=f"trl=={newest_release('trl')}, and report these lines to grpo-run",
+        )
+    ]
 
 
 def _status(package: str, stack: Stack, facts: Facts) -> ReleaseStatus | None:
@@ -46,7 +72,7 @@ def _status(package: str, stack: Stack, facts: Facts) -> ReleaseStatus | None:
     return facts.release_status(package, version)
 
 
-def _unknown(package: str, stack: Stack) -> Finding:
+def _version_missing(package: str, stack: Stack) -> Finding:
     return Finding(
         NO_FACTS,
         "not-checked",
@@ -88,12 +114,12 @@ def _no_facts(package: str, version: str) -> Finding:
     )
 
 
-def _broken(pair: BrokenPair, stack: Stack) -> Finding:
+def _pair_finding(pair: BrokenPair, stack: Stack) -> Finding:
     where = " without a GPU" if pair.without_gpus else ""
     return Finding(
         BROKEN_PAIR,
         "error",
-        f"{pair.named(stack)}{where}: {pair.happens}",
+        f"{pair.text_for(stack)}{where}: {pair.happens}",
         because=(pair.because, f"seen with {pair.seen}"),
         fix=pair.fix,
     )
@@ -106,7 +132,7 @@ TESTED = "a separate environment with grpo-recipes[train], whose releases were t
 
 def conflict_findings(stack: Stack) -> list[Finding]:
     """A finding for each declared window that the stack violates. Their fixes are compatible."""
-    conflicts = declared_conflicts(stack)
+    conflicts = find_conflicts(stack)
     alone = {package: _alone(stack, package) for package in _packages(conflicts)}
     return [_conflict(conflict, alone) for conflict in conflicts]
 
@@ -143,7 +169,7 @@ def _alone(stack: Stack, package: str) -> str | None:
     """The nearest release of a package that resolves all conflicts of the stack, None without one."""
     for version in nearest_first(package, stack.version(package)):
         other = stack._replace(packages={**stack.packages, package: version})
-        if not declared_conflicts(other) and not _fails(other):
+        if not find_conflicts(other) and not _fails(other):
             return version
     return None
 

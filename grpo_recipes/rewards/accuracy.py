@@ -5,7 +5,7 @@ import re
 import threading
 from typing import Any
 
-from grpo_recipes.rewards.completion_text import Completion, completion_text, tagged_answer
+from grpo_recipes.rewards.completion_text import Completion, answer_in_tags, completion_text
 
 # 9^9^9^9, or an exponent of five digits: sympy would compute it until its timeout, for each completion.
 TOO_LARGE = re.compile(r"(?:\*\*|\^)[\s{(]*\d+[\s})]*(?:\*\*|\^)|(?:\*\*|\^)[\s{(]*\d{5,}")
@@ -20,38 +20,38 @@ def accuracy(completions: list[Completion], *, solution: list[object], **kwargs:
     r"""Gives 1.0 to a completion whose answer equals `solution` mathematically, else 0.0.
 
     The answer is the content of the last <answer>...</answer>, or else what math-verify finds: \boxed{},
-    LaTeX, or the last number. solution: LaTeX or a plain number or expression; a row whose solution is not mathematics
-    gets None, that is, no reward. If the solution is a number, a sum or product is not accepted: 17 + 12 repeats the
-    question instead of answering 29. Numbers with powers of powers or five-digit exponents are not evaluated and count
-    as wrong.
+    LaTeX, or the last number. solution: LaTeX or a plain number or expression; a row whose solution is not mathematics,
+    or a sentence with a calculation in it, gets None, that is, no reward. If the solution is a number, a sum or product
+    is not accepted: 17 + 12 repeats the question instead of answering 29. Numbers with powers of powers or five-digit
+    exponents are not evaluated and count as wrong.
     """
     return [_judge(completion_text(given), wanted) for given, wanted in zip(completions, solution, strict=True)]
 
 
 def _judge(text: str, solution: object) -> float | None:
-    gold = _parsed_expression("" if solution is None else str(solution).strip())
-    if not gold:
+    gold = _parse_expression("" if solution is None else str(solution).strip())
+    if not gold or _is_a_calculation(gold, str(solution)):
         return None
-    tagged = tagged_answer(text)
+    tagged = answer_in_tags(text)
     answer = text if tagged is None else tagged
-    if answer.strip() == str(solution).strip():
+    if tagged == str(solution).strip():
         return 1.0
     if TOO_LARGE.search(answer):
         return 0.0
-    given = _parsed(answer) if tagged is None else _parsed_expression(answer)
+    given = _parse(answer) if tagged is None else _parse_expression(answer)
     return float(not _is_to_be_computed(gold, given) and _is_equal(gold, given))
 
 
-def _parsed_expression(text: str) -> list[Any]:
+def _parse_expression(text: str) -> list[Any]:
     """A text that is only the answer, as math-verify's expressions.
 
     math-verify takes 1+x without $ for the number 1. So a formula is put between $, but not words or 5 km.
     """
     is_formula = ONLY_FORMULA.search(text) and not WORD.search(text) and "$" not in text
-    return _parsed(f"${text}$") if is_formula else _parsed(text)
+    return _parse(f"${text}$") if is_formula else _parse(text)
 
 
-def _parsed(text: str) -> list[Any]:
+def _parse(text: str) -> list[Any]:
     from math_verify import parse
     from math_verify.errors import TimeoutException
 
@@ -59,6 +59,12 @@ def _parsed(text: str) -> list[Any]:
         return list(parse(text, parsing_timeout=_timeout(PARSING_TIMEOUT_S)))
     except (Exception, TimeoutException):  # TimeoutException is a BaseException and would end the training
         return []
+
+
+def _is_a_calculation(gold: list[Any], solution: str) -> bool:
+    """Whether the solution is a sentence with an equation of numbers, such as 2 * 15 = 30, which no answer equals."""
+    is_equation = getattr(gold[0], "rel_op", None) == "==" and not gold[0].free_symbols
+    return is_equation and WORD.search(solution) is not None
 
 
 def _is_to_be_computed(gold: list[Any], answer: list[Any]) -> bool:

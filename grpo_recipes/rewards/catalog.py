@@ -3,11 +3,17 @@
 import ast
 import functools
 import os
+from collections.abc import Mapping
+from importlib import import_module
 from pathlib import Path
 from typing import NamedTuple
 
 TOKENS = "completion_ids"
 """The tokens of each completion, which TRL passes; not a column of the rows."""
+LENGTH_OPTIONS = {"soft_overlong_punishment": "max_completion_len", "cosine_scaled": "max_len"}
+"""The options that default to generation.max_completion_length."""
+_RUNS_CODE = "code_tests"
+"""The reward that only loads on a machine with a sandbox."""
 
 
 class Signature(NamedTuple):
@@ -28,19 +34,37 @@ class Signature(NamedTuple):
 
 def shipped_rewards() -> dict[str, Signature]:
     """The shipped rewards by name, in alphabetical order."""
-    found = {name: shipped_reward(name) for name in sorted(_modules())}
-    return {name: signature for name, signature in found.items() if signature is not None}
+    signatures = {name: shipped_reward(name) for name in sorted(_modules())}
+    return {name: signature for name, signature in signatures.items() if signature is not None}
 
 
 @functools.cache
 def shipped_reward(name: str) -> Signature | None:
     """The signature of the function named as its file, None if there is none or it is not a reward."""
-    if name not in _modules():  # never the path of an arbitrary name
+    if not name.isidentifier():  # never the path of an arbitrary name
         return None
-    source = Path(__file__).with_name(f"{name}.py").read_text(encoding="utf-8")
+    try:
+        # Also from the archive of a run folder.
+        source = __spec__.loader.get_data(os.path.join(os.path.dirname(__file__), f"{name}.py"))  # type: ignore[union-attr]
+    except OSError:
+        return None
     for node in ast.parse(source).body:
         if isinstance(node, ast.FunctionDef) and node.name == name and _takes_completions(node):
             return _read(node)
+    return None
+
+
+def why_options_refused(name: str, options: Mapping[str, object]) -> str | None:
+    """Why a shipped reward refuses its options, None if it takes them: it is called without completions."""
+    signature = shipped_reward(name)
+    if signature is None or name == _RUNS_CODE:
+        return None
+    columns: dict[str, list[object]] = {column: [] for column in signature.columns if column not in options}
+    tokens: dict[str, list[object]] = {TOKENS: []} if signature.reads_tokens else {}
+    try:
+        getattr(import_module(f"grpo_recipes.rewards.{name}"), name)([], **columns, **tokens, **options)
+    except (ValueError, OverflowError, RecursionError) as problem:
+        return str(problem).removeprefix(f"{name}: ")
     return None
 
 

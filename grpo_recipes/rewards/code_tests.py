@@ -112,19 +112,19 @@ def _at_once() -> int:
 
 
 def _code(text: str, words: set[str]) -> str | None:
-    found = [
+    blocks = [
         block if indent == "" else textwrap.dedent(block)
         for indent, word, block in BLOCK.findall(text)
         if word.lower() in words
     ]
-    return found[-1] if found else None
+    return blocks[-1] if blocks else None
 
 
 def _tests(given: object) -> list[str | Case]:
     """The tests of a row. Raises ValueError if the value cannot be read as tests."""
     try:
         value = json.loads(given.strip() or "null") if isinstance(given, str) else given
-        return [_test(each) for each in _listed(_paired(value) if isinstance(value, dict) else value or [])]
+        return [_test(each) for each in _as_list(_pair(value) if isinstance(value, dict) else value or [])]
     except (ValueError, TypeError, KeyError):
         raise ValueError(
             f"code_tests: tests {str(given)[:80]!r} is not a list of statements or of {{input, output}}, nor its JSON, "
@@ -132,15 +132,15 @@ def _tests(given: object) -> list[str | Case]:
         ) from None
 
 
-def _listed(value: object) -> list[Any]:
+def _as_list(value: object) -> list[Any]:
     if not isinstance(value, list | tuple):
         raise TypeError
     return list(value)
 
 
-def _paired(value: dict[str, Any]) -> list[dict[str, Any]]:
+def _pair(value: dict[str, Any]) -> list[dict[str, Any]]:
     """The tests of data sets that keep all inputs in one list and all outputs in another."""
-    pairs = zip(_listed(value["inputs"]), _listed(value["outputs"]), strict=True)
+    pairs = zip(_as_list(value["inputs"]), _as_list(value["outputs"]), strict=True)
     return [{**value, "input": given, "output": wanted} for given, wanted in pairs]
 
 
@@ -160,7 +160,7 @@ def _share(code: str | None, tests: list[str | Case], cpu_seconds: int, memory: 
     if not tests or code is None:
         return 0.0 if tests else None
     statements = [test for test in tests if isinstance(test, str)]
-    passed = _passed_statements(code, statements, cpu_seconds, memory) if statements else 0
+    passed = _count_passed(code, statements, cpu_seconds, memory) if statements else 0
     for test in tests:
         if not isinstance(test, str):
             is_passed, ended = _run_case(code, test, cpu_seconds, memory)
@@ -170,7 +170,7 @@ def _share(code: str | None, tests: list[str | Case], cpu_seconds: int, memory: 
     return passed / len(tests)
 
 
-def _passed_statements(code: str, statements: list[str], cpu_seconds: int, memory: int) -> int:
+def _count_passed(code: str, statements: list[str], cpu_seconds: int, memory: int) -> int:
     limits = _limits(cpu_seconds * len(statements), memory, printed_bytes=len(statements))
     return run(STATEMENTS, limits, [code, statements]).printed.count(b"1")
 

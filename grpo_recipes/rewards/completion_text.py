@@ -22,10 +22,10 @@ def completion_text(completion: Completion) -> str:
 _ANSWER_TAG = re.compile(r"<answer>(.*?)</answer>", re.S)
 
 
-def tagged_answer(text: str) -> str | None:
+def answer_in_tags(text: str) -> str | None:
     """The content of the last <answer>...</answer>, None without one."""
-    found = _ANSWER_TAG.findall(text)
-    return str(found[-1]).strip() if found else None
+    answers = _ANSWER_TAG.findall(text)
+    return str(answers[-1]).strip() if answers else None
 
 
 FENCED = re.compile(r"```(?:json|JSON)?[ \t]*\n(.*?)```", re.S)

@@ -38,10 +38,10 @@ def cosine_scaled(
             raise ValueError(f"{what}min_value_{kind} {least} is more than max_value_{kind} {most}")
     judged = zip(accuracy(completions, solution=solution), completion_ids, strict=True)
     return [
-        None if value is None else _scaled(len(ids) / max_len, *(right if value else reversed(wrong)))
+        None if value is None else _scale(len(ids) / max_len, *(right if value else reversed(wrong)))
         for value, ids in judged
     ]
 
 
-def _scaled(progress: float, at_the_end: float, at_the_start: float) -> float:
+def _scale(progress: float, at_the_end: float, at_the_start: float) -> float:
     return at_the_end + 0.5 * (at_the_start - at_the_end) * (1.0 + math.cos(min(progress, 1.0) * math.pi))

@@ -6,7 +6,7 @@ import operator
 from collections.abc import Callable
 from fractions import Fraction
 
-from grpo_recipes.rewards.completion_text import Completion, completion_text, tagged_answer
+from grpo_recipes.rewards.completion_text import Completion, answer_in_tags, completion_text
 
 LONGEST = 200
 OPERATIONS: dict[type[ast.operator], Callable[[Fraction, Fraction], Fraction]] = {
@@ -38,22 +38,22 @@ def _numbers(given: object) -> list[Fraction]:
 
 
 def _makes(text: str, numbers: list[Fraction], target: Fraction) -> bool:
-    answer = tagged_answer(text) or ""
+    answer = answer_in_tags(text) or ""
     expression = answer.partition("=")[0].replace("×", "*").replace("÷", "/").strip()
     if not expression or len(expression) > LONGEST:
         return False
     used: list[Fraction] = []
     try:
-        made = _computed(ast.parse(expression, mode="eval").body, used)
+        made = _compute(ast.parse(expression, mode="eval").body, used)
     except (SyntaxError, ValueError, ZeroDivisionError, RecursionError, MemoryError):
         return False
     return made == target and sorted(used) == numbers
 
 
-def _computed(node: ast.expr, used: list[Fraction]) -> Fraction:
+def _compute(node: ast.expr, used: list[Fraction]) -> Fraction:
     """The value of an expression, whose numbers are added to `used`. Raises ValueError for anything else."""
     if isinstance(node, ast.BinOp) and type(node.op) in OPERATIONS:
-        left, right = _computed(node.left, used), _computed(node.right, used)
+        left, right = _compute(node.left, used), _compute(node.right, used)
         return OPERATIONS[type(node.op)](left, right)
     if isinstance(node, ast.Constant) and type(node.value) is int:
         used.append(Fraction(node.value))

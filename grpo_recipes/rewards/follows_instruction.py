@@ -22,10 +22,10 @@ def follows_instruction(
     arguments. A row gets None, that is, no reward, if its rule is not supported: validate_response_language needs a
     language detector. The checks are grpo-run's own, written from the text of the rules.
     """
-    return [_judged(completion_text(given), rule) for given, rule in zip(completions, ground_truth, strict=True)]
+    return [_judge(completion_text(given), rule) for given, rule in zip(completions, ground_truth, strict=True)]
 
 
-def _judged(text: str, written: object) -> float | None:
+def _judge(text: str, written: object) -> float | None:
     rule: Any
     try:
         rule = json.loads(written) if isinstance(written, str) else written
@@ -52,17 +52,17 @@ def _words(text: str) -> list[str]:
     return re.findall(r"\w+", text.lower())
 
 
-def _marked_paragraphs(text: str, rule: Mapping[str, Any]) -> bool:
+def _has_marked_paragraphs(text: str, rule: Mapping[str, Any]) -> bool:
     paragraphs = text.split(PARAGRAPH_MARK)
     return len(paragraphs) == int(rule["N"]) and all(paragraph.strip() for paragraph in paragraphs)
 
 
-def _begun_paragraph(text: str, rule: Mapping[str, Any]) -> bool:
-    paragraphs = [one for one in re.split(r"\n\s*\n", text) if one.strip()]
-    place = int(rule["i"])
-    if len(paragraphs) != int(rule["N"]) or not 1 <= place <= len(paragraphs):
+def _begins_paragraph(text: str, rule: Mapping[str, Any]) -> bool:
+    paragraphs = [paragraph for paragraph in re.split(r"\n\s*\n", text) if paragraph.strip()]
+    number = int(rule["i"])
+    if len(paragraphs) != int(rule["N"]) or not 1 <= number <= len(paragraphs):
         return False
-    return _words(paragraphs[place - 1])[:1] == _words(str(rule["first_word"]))[:1]
+    return _words(paragraphs[number - 1])[:1] == _words(str(rule["first_word"]))[:1]
 
 
 def _postscript(text: str, rule: Mapping[str, Any]) -> bool:
@@ -71,7 +71,7 @@ def _postscript(text: str, rule: Mapping[str, Any]) -> bool:
 
 
 def _two_answers(text: str, rule: Mapping[str, Any]) -> bool:
-    answers = [one.strip() for one in text.split(ANSWER_MARK)]
+    answers = [answer.strip() for answer in text.split(ANSWER_MARK)]
     return len(answers) == 2 and all(answers) and answers[0] != answers[1]
 
 
@@ -92,21 +92,21 @@ def _highlights(text: str, rule: Mapping[str, Any]) -> bool:
 
 
 CHECKS: dict[str, Check] = {
-    "verify_keywords": lambda text, rule: all(str(one).lower() in text.lower() for one in rule["keyword_list"]),
+    "verify_keywords": lambda text, rule: all(str(keyword).lower() in text.lower() for keyword in rule["keyword_list"]),
     "verify_keyword_frequency": lambda text, rule: _words(text).count(str(rule["word"]).lower()) == int(rule["N"]),
     "validate_forbidden_words": lambda text, rule: (
-        not set(_words(text)) & {str(one).lower() for one in rule["forbidden_words"]}
+        not set(_words(text)) & {str(word).lower() for word in rule["forbidden_words"]}
     ),
     "verify_letter_frequency": lambda text, rule: text.count(str(rule["letter"])) == int(rule["N"]),
-    "verify_paragraph_count": _marked_paragraphs,
+    "verify_paragraph_count": _has_marked_paragraphs,
     "validate_word_constraint": lambda text, rule: _is_so_many(len(text.split()), rule),
     "verify_sentence_constraint": lambda text, rule: _is_so_many(len(SENTENCE_END.findall(text)), rule, slack=1),
-    "validate_paragraphs": _begun_paragraph,
+    "validate_paragraphs": _begins_paragraph,
     "verify_postscript": _postscript,
     "validate_placeholders": lambda text, rule: len(re.findall(r"\[[^\[\]\n]+\]", text)) >= int(rule["N"]),
     "verify_bullet_points": lambda text, rule: len(re.findall(r"(?m)^\s*[*-]\s+\S", text)) == int(rule["N"]),
     "validate_title": lambda text, rule: re.search(r"<<[^<>\n]+>>", text) is not None,
-    "validate_choice": lambda text, rule: any(str(one) in text for one in rule["options"]),
+    "validate_choice": lambda text, rule: any(str(option) in text for option in rule["options"]),
     "validate_highlighted_sections": _highlights,
     "validate_sections": _sections,
     "validate_json_format": _is_json,

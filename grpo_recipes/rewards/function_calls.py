@@ -29,31 +29,31 @@ def _share(completion: Completion, solution: object) -> float | None:
     if not wanted:
         return None
     try:
-        made = _calls(_called(completion) or _written(completion_text(completion)))
+        made = _calls(_calls_of_messages(completion) or _read_calls(completion_text(completion)))
     except (ValueError, RecursionError):
         return 0.0
     return (wanted & made).total() / max(wanted.total(), made.total())
 
 
-def _called(completion: Completion) -> list[object]:
+def _calls_of_messages(completion: Completion) -> list[object]:
     """The tool calls in the messages of a completion, which TRL parsed from the text."""
-    messages = [] if isinstance(completion, str) else [one for one in completion if one.get("role") != "tool"]
-    calls = [call for message in messages for call in message.get("tool_calls") or ()]
+    messages = [] if isinstance(completion, str) else completion
+    calls = [call for message in messages if message.get("role") != "tool" for call in message.get("tool_calls") or ()]
     return [call.get("function", call) if isinstance(call, dict) else call for call in calls]
 
 
-def _written(text: str) -> object:
+def _read_calls(text: str) -> object:
     tagged = TAGGED.findall(text)
-    return [json.loads(one) for one in tagged] if tagged else completion_json(text)
+    return [json.loads(call) for call in tagged] if tagged else completion_json(text)
 
 
 def _calls(value: object) -> Counter[str]:
     """Each call as a text that is the same for equal calls. Raises ValueError for anything but calls."""
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for call in value if isinstance(value, list) else [value]:
         if not (isinstance(call, dict) and isinstance(call.get("name"), str)):
             raise ValueError("a call has a name")
         arguments = call.get("arguments", call.get("parameters", {}))
         arguments = json.loads(arguments) if isinstance(arguments, str) else arguments
-        found[json.dumps([call["name"], arguments], sort_keys=True)] += 1
-    return found
+        counts[json.dumps([call["name"], arguments], sort_keys=True)] += 1
+    return counts

@@ -32,14 +32,14 @@ def _share(text: str, solution: object) -> float | None:
     return len(wanted & given) / len(wanted | given)
 
 
-def _fields(value: object, place: tuple[str | int, ...] = ()) -> set[Field]:
+def _fields(value: object, path: tuple[str | int, ...] = ()) -> set[Field]:
     """The fields of a value; an empty object or list counts as one."""
     if isinstance(value, dict) and value:
-        return {field for key, one in value.items() for field in _fields(one, (*place, str(key)))}
+        return {field for key, inner in value.items() for field in _fields(inner, (*path, str(key)))}
     if isinstance(value, list) and value:
-        return {field for index, one in enumerate(value) for field in _fields(one, (*place, index))}
+        return {field for index, inner in enumerate(value) for field in _fields(inner, (*path, index))}
     if isinstance(value, str):
-        return {(place, f'"{value.strip()}"')}
+        return {(path, f'"{value.strip()}"')}
     if isinstance(value, float) and value.is_integer():
-        return {(place, str(int(value)))}
-    return {(place, json.dumps(value))}
+        return {(path, str(int(value)))}
+    return {(path, json.dumps(value))}

@@ -31,5 +31,5 @@ def language_consistency(
                 f"language_consistency: Unicode has no script {script!r}; some are Latin, Han, Cyrillic, Arabic, Hangul"
             ) from None
     letter, wanted = regex.compile(LETTERS), regex.compile("|".join(classes))
-    found = ["".join(letter.findall(completion_text(completion))) for completion in completions]
-    return [len(wanted.findall(letters)) / len(letters) if letters else 0.0 for letters in found]
+    texts = ["".join(letter.findall(completion_text(completion))) for completion in completions]
+    return [len(wanted.findall(letters)) / len(letters) if letters else 0.0 for letters in texts]

@@ -15,7 +15,7 @@ from typing import Any
 
 from grpo_recipes.contract.tasks import ANSWER_IN
 from grpo_recipes.contract.tasks.task_rows import dataset_of, from_text
-from grpo_recipes.rewards.completion_text import Completion, completion_text, tagged_answer
+from grpo_recipes.rewards.completion_text import Completion, answer_in_tags, completion_text
 
 LONGEST_S = 10.0
 # Scorers that evaluate an answer as Python: the first expects a literal, the others a formula.
@@ -61,8 +61,8 @@ def reasoning_gym(
     rows = zip(completions, question, answer, task, task_config, metadata, strict=True)
     scores: list[float] = []
     failed = 0
-    for completion, asked, right, name, config, said in rows:
-        entry = {"question": asked, "answer": right, "metadata": from_text(said)}
+    for completion, asked, right, name, config, row_metadata in rows:
+        entry = {"question": asked, "answer": right, "metadata": from_text(row_metadata)}
         given = _answer(completion_text(completion), answer_in)
         try:
             score = _score(name, config, given, entry)
@@ -85,7 +85,7 @@ def _answer(text: str, answer_in: str) -> str | None:
     if answer_in == "last_line":
         return text.strip().rpartition("\n")[2].strip()
     if answer_in == "answer_tag":
-        return tagged_answer(text)
+        return answer_in_tags(text)
     raise ValueError(f"answer_in {answer_in!r} is not one of {', '.join(ANSWER_IN)}")
 
 

@@ -23,10 +23,10 @@ def repetition_penalty(
     check_number(max_penalty, f"{what}max_penalty")
     if max_penalty > 0:
         raise ValueError(f"{what}max_penalty {max_penalty} would reward repetition; it is at most 0")
-    return [_repeated(ids, ngram_size) * max_penalty or 0.0 for ids in completion_ids]
+    return [_share_repeated(ids, ngram_size) * max_penalty or 0.0 for ids in completion_ids]
 
 
-def _repeated(tokens: list[int], size: int) -> float:
+def _share_repeated(tokens: list[int], size: int) -> float:
     """The share of the n-grams that occurred before."""
     ngrams = list(zip(*(tokens[start:] for start in range(size)), strict=False))
     return 1 - len(set(ngrams)) / len(ngrams) if ngrams else 0.0

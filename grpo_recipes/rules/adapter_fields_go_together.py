@@ -11,7 +11,7 @@ trained, and settings of an initialisation that the recipe does not choose have 
 from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding, Patch
-from grpo_recipes.rules._shared.adapter_modules import TARGETS, adapted_model
+from grpo_recipes.rules._shared.adapter_modules import TARGETS, model_with_adapter
 from grpo_recipes.rules._shared.context import Context
 
 ID = "LRA006"
@@ -47,23 +47,23 @@ def check(context: Context) -> Iterator[Finding]:
         yield from _of_no_use(context)
 
 
-def _finding(context: Context, name: str, told: str, because: str, fix: object = None) -> Finding:
-    return context.wrong(told, f"LoraConfig.{name}", because, fix)
+def _finding(context: Context, name: str, message: str, because: str, fix: object = None) -> Finding:
+    return context.wrong(message, f"LoraConfig.{name}", because, fix)
 
 
 def _layers(context: Context) -> Iterator[Finding]:
     chosen = next((n for n in ("layers_to_transform", "layers_pattern") if _value(context, n) is not None), None)
     if chosen is not None and isinstance(context.value(TARGETS), str):
-        model = adapted_model(context)
+        model = model_with_adapter(context)
         endings = [] if model is None else [end for end in model[1].endings() if end != "lm_head"]
         both = chosen == "layers_to_transform" and _value(context, "layers_pattern") is not None
-        told = f"{chosen} needs a list of target_modules, but the recipe has {context.value(TARGETS)}"
+        message = f"{chosen} needs a list of target_modules, but the recipe has {context.value(TARGETS)}"
         if endings and chosen == "layers_to_transform":
-            yield context.wrong(told, f"LoraConfig.{chosen}", IN_LORA_CONFIG, endings, at=("lora", "target_modules"))
+            yield context.wrong(message, f"LoraConfig.{chosen}", IN_LORA_CONFIG, endings, at=("lora", "target_modules"))
             return
-        found = _finding(context, chosen, told, IN_LORA_CONFIG)
+        finding = _finding(context, chosen, message, IN_LORA_CONFIG)
         further = (Patch(("lora", "layers_pattern"), remove=True),) if both else ()
-        yield found._replace(patch=found.patch + further)
+        yield finding._replace(patch=finding.patch + further)
     elif chosen == "layers_pattern" and _value(context, chosen):
         yield _finding(context, chosen, "layers_pattern needs layers_to_transform, which is not set", IN_LORA_CONFIG)
 
@@ -73,8 +73,8 @@ def _bias(context: Context) -> Iterator[Finding]:
         return
     start = _value(context, "init_lora_weights")
     if start is not None and not isinstance(start, bool):
-        told = f"lora_bias cannot be combined with init_lora_weights {start}"
-        yield _finding(context, "lora_bias", told, IN_LORA_CONFIG, False)
+        message = f"lora_bias cannot be combined with init_lora_weights {start}"
+        yield _finding(context, "lora_bias", message, IN_LORA_CONFIG, False)
     elif _value(context, "use_dora") is True:
         yield _finding(context, "lora_bias", "lora_bias cannot be combined with DoRA", IN_LORA_CONFIG, False)
 
@@ -82,8 +82,8 @@ def _bias(context: Context) -> Iterator[Finding]:
 def _variants(context: Context) -> Iterator[Finding]:
     chosen = [name for name in VARIANTS if _value(context, name) not in (None, False, [])]
     if _value(context, "init_lora_weights") == "mica" and chosen:
-        told = f"{chosen[0]} cannot be combined with init_lora_weights mica"
-        yield _finding(context, chosen[0], told, TWO_VARIANTS)
+        message = f"{chosen[0]} cannot be combined with init_lora_weights mica"
+        yield _finding(context, chosen[0], message, TWO_VARIANTS)
     for name in chosen[1:]:
         yield _finding(context, name, f"{name} cannot be combined with {chosen[0]}", TWO_VARIANTS)
 
@@ -103,19 +103,19 @@ def _tensors(context: Context) -> Iterator[Finding]:
 
 def _of_no_use(context: Context) -> Iterator[Finding]:
     if _value(context, "inference_mode") is True:
-        told = "inference_mode leaves the adapter untrained"
+        message = "inference_mode leaves the adapter untrained"
         yield _finding(
             context,
             "inference_mode",
-            told,
+            message,
             "no tensor is trained; with gradient checkpointing the run continues silently",
             False,
         )
     for name, right in (("task_type", "CAUSAL_LM"), ("peft_type", "LORA")):
         if _value(context, name) not in (None, right):
-            told = f"{name} is {_value(context, name)}, but must be {right}"
-            yield _finding(context, name, told, "GRPO trains only causal language models with LoRA")
-    if context.given("LoraConfig.runtime_config"):
+            message = f"{name} is {_value(context, name)}, but must be {right}"
+            yield _finding(context, name, message, "GRPO trains only causal language models with LoRA")
+    if context.is_given("LoraConfig.runtime_config"):
         because = "PEFT needs an object, and raises AttributeError for a map after loading the model"
         yield _finding(context, "runtime_config", "runtime_config cannot be written in a recipe", because)
     if isinstance(_value(context, "arrow_config"), dict):
@@ -123,10 +123,10 @@ def _of_no_use(context: Context) -> Iterator[Finding]:
         yield _finding(context, "arrow_config", "arrow_config needs adapters that are already trained", because)
     for name in PARTS:
         if _value(context, name) is not None and not isinstance(_value(context, name), dict):
-            told = f"{name} is {_value(context, name)}, but must be a map"
-            yield _finding(context, name, told, "LoraConfig raises TypeError for anything else")
+            message = f"{name} is {_value(context, name)}, but must be a map"
+            yield _finding(context, name, message, "LoraConfig raises TypeError for anything else")
     for name, start in OF_A_START.items():
         if isinstance(_value(context, name), dict) and _value(context, "init_lora_weights") != start:
-            told = f"{name} has no effect"
+            message = f"{name} has no effect"
             because = f"PEFT reads it only for init_lora_weights: {start}"
-            yield context.wrong(told, f"LoraConfig.{name}", because, severity="warning")
+            yield context.wrong(message, f"LoraConfig.{name}", because, severity="warning")

@@ -14,9 +14,9 @@ from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.contract.patterns import ask
-from grpo_recipes.facts.module_names import named
-from grpo_recipes.rules._shared.adapter_modules import TARGETS, adapted_model, is_all_linear, selected, words
-from grpo_recipes.rules._shared.context import Context, decided
+from grpo_recipes.facts.module_names import names_matching
+from grpo_recipes.rules._shared.adapter_modules import TARGETS, is_all_linear, model_with_adapter, select_modules, words
+from grpo_recipes.rules._shared.context import Context, rule_setting
 from grpo_recipes.rules._shared.loaded_model import TOWERS, model_config
 from grpo_recipes.rules._shared.settings import Setting
 from grpo_recipes.rules._shared.training_rows import image_columns
@@ -30,9 +30,11 @@ SEE_WITH_THEM = {"gemma3", "idefics2", "idefics3", "llava", "llava_next", "palig
 
 
 def decide(context: Context) -> Iterator[Setting]:
-    written = context.given(EXCLUDED) or context.given(TARGETS)
+    written = context.is_given(EXCLUDED) or context.is_given(TARGETS)
     if context.has_section("lora") and image_columns(context) and not written:
-        yield decided(EXCLUDED, TOWERS, "the recipe does not set target_modules, so the vision part stays unchanged")
+        yield rule_setting(
+            EXCLUDED, TOWERS, "the recipe does not set target_modules, so the vision part stays unchanged"
+        )
 
 
 def check(context: Context) -> Iterator[Finding]:
@@ -51,22 +53,22 @@ def _reaches_the_vision_part(context: Context) -> Iterator[Finding]:
     targets, config = context.value(TARGETS), model_config(context) or {}
     reached = sorted(OF_TOWERS & {*words(targets)}) if config.get("model_type") in SEE_WITH_THEM else []
     if is_all_linear(targets) or reached:
-        said = f"target_modules {', '.join(reached) or targets} would also adapt the vision part"
+        message = f"target_modules {', '.join(reached) or targets} would also adapt the vision part"
         because = (
             "its linear layers have the same names" if reached else "all-linear means the linear layers of all parts"
         )
         fix = f"peft.exclude_modules: '{TOWERS}' leaves it unchanged"
-        yield context.finding(said, TARGETS, because, fix=fix, severity="note")
+        yield context.finding(message, TARGETS, because, fix=fix, severity="note")
 
 
 def _covers(context: Context, excluded: object) -> bool:
     """Whether `exclude_modules` certainly covers every adapted module."""
-    targets, model = context.value(TARGETS), adapted_model(context)
-    chosen = None if model is None else selected(context, model[1])
+    targets, model = context.value(TARGETS), model_with_adapter(context)
+    chosen = None if model is None else select_modules(context, model[1])
     if chosen is None:
         both = isinstance(targets, list) and isinstance(excluded, list)
         return both and bool(targets) and set(words(targets)) <= set(words(excluded))
     if isinstance(excluded, list):
-        return bool(chosen) and all(any(named(entry, [name]) for entry in words(excluded)) for name in chosen)
+        return bool(chosen) and all(any(names_matching(entry, [name]) for entry in words(excluded)) for name in chosen)
     finds = ask((str(excluded),), tuple(chosen))[0].finds
     return bool(chosen) and bool(finds) and all(finds)

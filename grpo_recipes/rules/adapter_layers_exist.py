@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.facts.module_names import layer_count
-from grpo_recipes.rules._shared.adapter_modules import adapted_model, words
+from grpo_recipes.rules._shared.adapter_modules import model_with_adapter, words
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules._shared.loaded_model import model_config, not_at_hand
 
@@ -28,20 +28,20 @@ def check(context: Context) -> Iterator[Finding]:
         yield _layers(context, numbers, wrong, count)
     elif config is None and numbers and context.has_section("lora"):
         yield not_at_hand(context, "whether the model has these layers", LAYERS)
-    model = adapted_model(context)
+    model = model_with_adapter(context)
     pattern = words(context.value(PATTERN))
     if model is not None and pattern and not any(model[1].layers.endswith(name) for name in pattern):
         name = model[1].layers.rpartition(".")[2]
         because = [f"they are in {model[1].layers}; PEFT finds no layer and raises ValueError, after loading the model"]
-        told = f"the model's layers are not called {' or '.join(pattern)}"
-        yield context.wrong(told, PATTERN, because, name)
+        message = f"the model's layers are not called {' or '.join(pattern)}"
+        yield context.wrong(message, PATTERN, because, name)
 
 
 def _layers(context: Context, numbers: list[int], wrong: list[int], count: int | None) -> Finding:
-    kept = [number for number in numbers if number not in wrong]
+    valid = [number for number in numbers if number not in wrong]
     if count is not None:
-        kept = sorted({*kept, *(number + count for number in wrong if -count <= number < 0)})
+        valid = sorted({*valid, *(number + count for number in wrong if -count <= number < 0)})
     says = "layer numbers count from 0" if count is None else f"its layers are 0 to {count - 1}"
-    said = f"the model has no layer {', '.join(map(str, wrong))}"
+    message = f"the model has no layer {', '.join(map(str, wrong))}"
     because = [says, "PEFT skips such a layer, silently if any other number is right"]
-    return context.wrong(said, LAYERS, because, kept or None)
+    return context.wrong(message, LAYERS, because, valid or None)

@@ -13,16 +13,16 @@ and entries that cannot be a name in any model (`q_proj,` with a comma).
 import re
 from collections.abc import Iterator, Mapping
 
-from grpo_recipes.contract.findings.finding import Finding, Path
+from grpo_recipes.contract.findings.finding import Finding, Patch, Path
 from grpo_recipes.contract.findings.wording import nearest_words
 from grpo_recipes.contract.patterns import ask
 from grpo_recipes.facts.module_names import ModuleNames, known_endings, typical_names
 from grpo_recipes.rules._shared.adapter_modules import (
     TARGETS,
-    adapted_model,
     is_all_linear,
     is_found,
-    shown_pattern,
+    model_with_adapter,
+    pattern_text,
     words,
 )
 from grpo_recipes.rules._shared.context import Context
@@ -38,13 +38,13 @@ PARAMETERS, TOKENS = "LoraConfig.target_parameters", "LoraConfig.trainable_token
 def check(context: Context) -> Iterator[Finding]:
     if not context.has_section("lora"):
         return
-    model = adapted_model(context)
+    model = model_with_adapter(context)
     names = None if model is None else model[1]
     targets = context.value(TARGETS)
     wrong = list(_texts(context, targets, names))
     yield from wrong
     if names is None:
-        given = [key for key in (TARGETS, SAVED, PARAMETERS) if context.given(key) and context.value(key)]
+        given = [key for key in (TARGETS, SAVED, PARAMETERS) if context.is_given(key) and context.value(key)]
         asked = [key for key in given if not is_all_linear(context.value(key))]
         if asked and not wrong and model_config(context) is None:
             yield not_at_hand(context, f"whether the model has the names in {asked[0].partition('.')[2]}", asked[0])
@@ -74,9 +74,9 @@ def _texts(context: Context, targets: object, names: ModuleNames | None) -> Iter
 
 
 def _pattern(context: Context, pattern: str, names: ModuleNames | None) -> Iterator[Finding]:
-    listed = [part.strip() for part in pattern.strip("[]").split(",")]
+    listed = re.split(r"\s*[,;|]\s*|\s+", pattern.strip("[]() "))
     if all(re.fullmatch(r"\w+", part) for part in listed) and (len(listed) > 1 or pattern in known_endings()):
-        if pattern == "lm_head":
+        if pattern == "lm_head" or ("|" in pattern and "lm_head" in listed):
             return
         because = (
             "a string is one regular expression that has to match a module's whole name; this one matches no module"
@@ -90,7 +90,9 @@ def _pattern(context: Context, pattern: str, names: ModuleNames | None) -> Itera
         because = (
             f"it must match a whole name, such as {names.linear[0]}; PEFT raises ValueError after loading the model"
         )
-        yield _finding(context, TARGETS, f"target_modules {pattern!r} matches no module", because, None)
+        ending = rf".*\.({pattern})"
+        fix = ending if any(ask((ending,), names.adapted)[0].finds) else None
+        yield _finding(context, TARGETS, f"target_modules {pattern!r} matches no module", because, fix)
 
 
 def _unfit(
@@ -100,10 +102,11 @@ def _unfit(
     asked = ask((around % pattern,), typical_names() if names is None else names.adapted)[0]
     field = key.partition(".")[2]
     if asked.problem:
-        message = f"{field} {shown_pattern(pattern)} is not a regular expression"
-        yield _finding(context, key, message, f"{asked.problem}; PEFT raises it after loading the model", None)
+        message = f"{field} {pattern_text(pattern)} is not a regular expression"
+        fix = pattern.replace("*", ".*") if re.fullmatch(r"[\w*]+", pattern) else None  # a shell's pattern
+        yield _finding(context, key, message, f"{asked.problem}; PEFT raises it after loading the model", fix)
     elif asked.slow:
-        message = f"{field} {shown_pattern(pattern)} takes too long to match"
+        message = f"{field} {pattern_text(pattern)} takes too long to match"
         because = f"{asked.slow}; PEFT matches it against each module and cannot be stopped"
         yield _finding(context, key, message, because, None)
 
@@ -117,7 +120,9 @@ def _misspelt(context: Context, key: str) -> Iterator[Finding]:
     if not wrong:
         return
     because = "a list holds whole names or their last parts; PEFT silently ignores a name that it does not find"
-    fix = None if any(NO_NAME.search(part) for part in meant) else list(dict.fromkeys(meant))
+    fix: object = None if any(NO_NAME.search(part) for part in meant) else list(dict.fromkeys(meant))
+    if fix is None and len(entries) == 1 and key == TARGETS and not ask((entries[0],), ())[0].problem:
+        fix = entries[0]  # a string is a pattern
     yield _finding(
         context, key, f"{wrong[0]!r} cannot be the name of a module", because, fix, (entries.index(wrong[0]),)
     )
@@ -142,16 +147,16 @@ def _entries(
     # For modules_to_save PEFT compares only the end, also within a part.
     short = [entry for entry in entries if key == SAVED and any(name.endswith(entry) for name in among)]
     wrong = [entry for entry in entries if entry not in short and not is_found(entry, names, among)]
-    fix = _mended(value, {entry: _nearest(entry, key, names, among) for entry in wrong})
+    fix = _mend(value, {entry: _nearest(entry, key, names, among) for entry in wrong})
     for entry in wrong:
         at: Path = (entries.index(entry),) if isinstance(value, list) else (entry,)
         if key == TARGETS and is_found(entry, names, names.other):
             reason = "PEFT raises ValueError for it after loading the model; it adapts linear layers and embeddings"
             yield _finding(context, key, f"{entry} cannot be adapted", reason, fix, at)
             continue
-        told = f"{_class(context)} has {', '.join(names.endings())}" if among is not names.embedding else ""
+        available = f"{_class(context)} has {', '.join(names.endings())}" if among is not names.embedding else ""
         message = f"{field} names {entry}, which the model does not have"
-        yield _finding(context, key, message, because, fix, at, told, severity)
+        yield _finding(context, key, message, because, fix, at, available, severity)
 
 
 def _nearest(entry: str, key: str, names: ModuleNames, among: tuple[str, ...]) -> list[str]:
@@ -161,15 +166,15 @@ def _nearest(entry: str, key: str, names: ModuleNames, among: tuple[str, ...]) -
     return nearest_words(entry, known, cutoff=0.6)
 
 
-def _mended(value: object, wrong: Mapping[str, list[str]]) -> object:
+def _mend(value: object, wrong: Mapping[str, list[str]]) -> object:
     """The list or map with wrong names replaced by the nearest ones or removed; None if nothing is left."""
     if isinstance(value, dict):
-        return {(wrong.get(key) or [key])[0]: kept for key, kept in value.items() if wrong.get(key) != []} or None
+        return {(wrong.get(key) or [key])[0]: setting for key, setting in value.items() if wrong.get(key) != []} or None
     return list(dict.fromkeys(word for old in words(value) for word in wrong.get(old, [old]))) or None
 
 
 def _class(context: Context) -> str:
-    model = adapted_model(context)
+    model = model_with_adapter(context)
     architectures = model[0].get("architectures") if model is not None else None
     return str(architectures[0]) if isinstance(architectures, list) else "the model"
 
@@ -181,18 +186,17 @@ def _finding(
     because: str,
     fix: object,
     at: Path = (),
-    told: str = "",
+    available: str = "",
     severity: str = "error",
 ) -> Finding:
     path: Path = ("lora", key.partition(".")[2])
-    if fix is None and key == TARGETS:
-        fix = "all-linear"
-    return context.wrong(
+    is_left_open = fix is None and key == TARGETS
+    return context.finding(
         message,
         key,
-        [because, *([told] if told else [])],
-        fix,
-        at=path,
+        [because, *([available] if available else [])],
+        fix="name modules of the model, or all-linear for all of its linear layers" if is_left_open else None,
+        patch=() if is_left_open else (Patch(path, fix, remove=fix is None),),
         severity="warning" if severity == "warning" else "error",
         mark=context.source.mark((*path, *at)),
     )

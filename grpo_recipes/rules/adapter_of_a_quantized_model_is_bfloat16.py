@@ -7,8 +7,8 @@ casts the adapter on older releases too.
 
 from collections.abc import Iterator
 
-from grpo_recipes.rules._shared.context import Context, decided
-from grpo_recipes.rules._shared.loaded_model import quantized
+from grpo_recipes.rules._shared.context import Context, rule_setting
+from grpo_recipes.rules._shared.loaded_model import is_quantized
 from grpo_recipes.rules._shared.settings import Setting
 
 ID = "SHM012"
@@ -18,5 +18,5 @@ READS = ("distributed.strategy",)
 
 
 def decide(context: Context) -> Iterator[Setting]:
-    if quantized(context) and context.has_section("lora") and context.value("distributed.strategy") != "fsdp2":
-        yield decided(OWNS[0], True, "this TRL leaves the adapter in float32")
+    if is_quantized(context) and context.has_section("lora") and context.value("distributed.strategy") != "fsdp2":
+        yield rule_setting(OWNS[0], True, "this TRL leaves the adapter in float32")

@@ -11,7 +11,7 @@ from grpo_recipes.contract.findings.finding import Finding, Patch
 from grpo_recipes.contract.findings.wording import nearest_words
 from grpo_recipes.contract.patterns import Asked, ask
 from grpo_recipes.facts.module_names import typical_names
-from grpo_recipes.rules._shared.adapter_modules import adapted_model, selected, shown_pattern
+from grpo_recipes.rules._shared.adapter_modules import model_with_adapter, pattern_text, select_modules
 from grpo_recipes.rules._shared.context import Context
 
 ID = "LRA004"
@@ -24,11 +24,11 @@ def check(context: Context) -> Iterator[Finding]:
     yield from _nothing(context)
     if not (context.value(RANKS) or context.value(SCALES)):
         return
-    model = adapted_model(context)
-    modules = None if model is None else selected(context, model[1])
+    model = model_with_adapter(context)
+    modules = None if model is None else select_modules(context, model[1])
     for key in (RANKS, SCALES):
         patterns = tuple(map(str, context.mapping(key)))
-        all_asked = ask(tuple(rf"(.*\.)?({one})" for one in patterns), tuple(modules or typical_names()))
+        all_asked = ask(tuple(rf"(.*\.)?({pattern})" for pattern in patterns), tuple(modules or typical_names()))
         for (pattern, value), asked in zip(context.mapping(key).items(), all_asked, strict=True):
             yield from _value(context, key, pattern, value)
             yield from _pattern(context, key, str(pattern), modules, asked)
@@ -36,7 +36,7 @@ def check(context: Context) -> Iterator[Finding]:
 
 def _nothing(context: Context) -> Iterator[Finding]:
     for key in (RANKS, SCALES):
-        if context.given(key) and context.value(key) is None:
+        if context.is_given(key) and context.value(key) is None:
             path = ("lora", key.partition(".")[2])
             because = "PEFT raises AttributeError for null, after loading the model"
             yield context.wrong(f"{path[1]} is null, but must be a map", key, because, at=path, fix=f"remove {path[1]}")
@@ -48,26 +48,24 @@ def _value(context: Context, key: str, pattern: str, value: object) -> Iterator[
         return
     name = key.partition(".")[2]
     path = ("lora", name, pattern)
-    said = f"{name} of {pattern} is {value}, but must be a {'whole number of at least 1' if key == RANKS else 'number'}"
+    text = f"{name} of {pattern} is {value}, but must be a {'whole number of at least 1' if key == RANKS else 'number'}"
     because = "PEFT raises TypeError or ValueError when it builds the adapter, after loading the model"
-    yield context.wrong(said, key, because, at=path)
+    yield context.wrong(text, key, because, at=path)
 
 
 def _pattern(context: Context, key: str, pattern: str, modules: list[str] | None, asked: Asked) -> Iterator[Finding]:
     path, name = ("lora", key.partition(".")[2], pattern), key.partition(".")[2]
     if asked.problem:
-        told, because = (
-            f"{shown_pattern(pattern)} in {name} is not a regular expression",
-            f"{asked.problem}; PEFT raises it",
-        )
+        message = f"{pattern_text(pattern)} in {name} is not a regular expression"
+        because = f"{asked.problem}; PEFT raises it"
     elif asked.slow:
-        told = f"{shown_pattern(pattern)} in {name} takes too long to match"
+        message = f"{pattern_text(pattern)} in {name} takes too long to match"
         because = f"{asked.slow}; PEFT matches it against each module and cannot be stopped"
     else:
         if modules is None or (modules and not asked.finds) or (modules and any(asked.finds)):
             return
         endings = list(dict.fromkeys(module.rpartition(".")[2] for module in modules))
-        told = f"{name} has {pattern}, which matches no module with an adapter"
+        message = f"{name} has {pattern}, which matches no module with an adapter"
         because = f"the adapted modules are {', '.join(endings)}; they get the ordinary value"
         close = nearest_words(pattern, endings, cutoff=0.6)
         if close and close[0] not in context.mapping(key):
@@ -75,8 +73,8 @@ def _pattern(context: Context, key: str, pattern: str, modules: list[str] | None
             patch = [Patch(path, remove=True), Patch((*path[:-1], close[0]), value)]
             fix = f"{name}: {{{close[0]}: {value}}}"
             context.source.mark(path)
-            yield context.finding(told, key, because, fix=fix, patch=patch)
+            yield context.finding(message, key, because, fix=fix, patch=patch)
             return
     context.source.mark(path)
     patch = [Patch(path, remove=True)]
-    yield context.finding(told, key, because, patch=patch)
+    yield context.finding(message, key, because, patch=patch)

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.contract.findings.wording import nearest_words
 from grpo_recipes.rules._shared.context import Context
-from grpo_recipes.rules._shared.loaded_model import quantized
+from grpo_recipes.rules._shared.loaded_model import is_quantized
 
 ID = "LRA007"
 START, RANK = "LoraConfig.init_lora_weights", "LoraConfig.r"
@@ -28,8 +28,8 @@ def check(context: Context) -> Iterator[Finding]:
         yield from _word(context, start)
     elif start is False:
         because = "a random adapter changes the base model, so the first completions come from a damaged model"
-        said = "init_lora_weights false starts from a random adapter"
-        yield context.wrong(said, START, because, True, severity="warning")
+        message = "init_lora_weights false starts from a random adapter"
+        yield context.wrong(message, START, because, True, severity="warning")
 
 
 def _word(context: Context, start: str) -> Iterator[Finding]:
@@ -37,9 +37,9 @@ def _word(context: Context, start: str) -> Iterator[Finding]:
     lowered = start.lower()
     if kind not in WORDS and lowered not in ("gaussian", "olora", "mica"):
         close = nearest_words(lowered, WORDS, cutoff=0.6)
-        told = f"init_lora_weights {start!r} is unknown to PEFT"
+        message = f"init_lora_weights {start!r} is unknown to PEFT"
         because = f"PEFT raises ValueError after loading the model; it accepts true, {', '.join(WORDS)}, pissa_niter_16"
-        yield context.wrong(told, START, because, close[0] if close and close[0] not in PREPARED else None)
+        yield context.wrong(message, START, because, close[0] if close and close[0] not in PREPARED else None)
     elif kind in PREPARED:
         because = "grpo-run does not prepare this initialisation, so PEFT silently uses the default"
         yield context.wrong(f"init_lora_weights {kind} is not supported", START, because, True)
@@ -51,11 +51,11 @@ def _word(context: Context, start: str) -> Iterator[Finding]:
         yield context.wrong("init_lora_weights loftq needs a loftq_config", START, because)
     elif kind == "orthogonal" and context.whole(RANK) % 2:
         because = "PEFT raises ValueError for an odd rank, after loading the model"
-        told = f"init_lora_weights orthogonal needs an even r, but r is {context.value(RANK)}"
-        yield context.wrong(told, START, because)
-    elif quantized(context) and (kind in UNQUANTIZED or lowered == "mica"):
+        message = f"init_lora_weights orthogonal needs an even r, but r is {context.value(RANK)}"
+        yield context.wrong(message, START, because)
+    elif is_quantized(context) and (kind in UNQUANTIZED or lowered == "mica"):
         because = "PEFT raises TypeError or RuntimeError for integer weights, after loading the model"
         yield context.wrong(f"init_lora_weights {kind} needs a model that is not quantized", START, because)
-    elif quantized(context) and kind == "loftq":
+    elif is_quantized(context) and kind == "loftq":
         because = "loftq quantizes the base itself, from full weights"
         yield context.wrong("init_lora_weights loftq needs a model that is not quantized", START, because)

@@ -17,15 +17,15 @@ ID = "RWD012"
 def check(context: Context) -> Iterator[Finding]:
     for index, reward in enumerate(context.items("rewards")):
         options = reward.get("options")
-        said = options.get("answer_in", ANSWER_IN[0]) if isinstance(options, dict) else ANSWER_IN[0]
-        if reward.get("name") == "reasoning_gym" and said not in ANSWER_IN:
-            near = nearest_words(str(said), ANSWER_IN, cutoff=0.5)
-            place = ("rewards", index, "options", "answer_in")
+        answer_in = options.get("answer_in", ANSWER_IN[0]) if isinstance(options, dict) else ANSWER_IN[0]
+        if reward.get("name") == "reasoning_gym" and answer_in not in ANSWER_IN:
+            near = nearest_words(str(answer_in), ANSWER_IN, cutoff=0.5)
+            path = ("rewards", index, "options", "answer_in")
             yield context.finding(
-                f"answer_in is {flow(said)}, which the reward does not know",
+                f"answer_in is {flow(answer_in)}, which the reward does not know",
                 "rewards",
                 f"the reward looks for an answer in {', '.join(ANSWER_IN)}",
                 fix=f"answer_in: {near[0] if near else ANSWER_IN[0]}",
-                patch=[Patch(place, near[0])] if near else [],
-                mark=context.source.mark(place),
+                patch=[Patch(path, near[0])] if near else [],
+                mark=context.source.mark(path),
             )

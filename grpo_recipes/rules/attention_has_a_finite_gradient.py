@@ -9,7 +9,7 @@ records what it did. It can be removed when torch ships a cuDNN that computes th
 
 from collections.abc import Iterator
 
-from grpo_recipes.rules._shared.context import Context, decided
+from grpo_recipes.rules._shared.context import Context, rule_setting
 from grpo_recipes.rules._shared.settings import Setting
 
 ID = "SHM026"
@@ -21,4 +21,4 @@ KERNEL = "model_init_kwargs.attn_implementation"
 
 def decide(context: Context) -> Iterator[Setting]:
     if context.value("world.device") == "cuda" and context.value(KERNEL) in (None, "auto", "sdpa"):
-        yield decided(OWNS[0], True, "cuDNN's attention can have a gradient that is not finite")
+        yield rule_setting(OWNS[0], True, "cuDNN's attention can have a gradient that is not finite")

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.contract.findings.wording import nearest_words
 from grpo_recipes.rules._shared.context import Context
-from grpo_recipes.rules._shared.machines import UNKNOWN_GPUS, used_gpus
+from grpo_recipes.rules._shared.machines import UNKNOWN_GPUS, gpus_in_use
 
 ID = "MDL002"
 KEY, DTYPE = "model_init_kwargs.attn_implementation", "model_init_kwargs.dtype"
@@ -32,14 +32,14 @@ def check(context: Context) -> Iterator[Finding]:
     if word not in WORDS:
         # A kernel of the hub, a variant for paged memory, or a name from the model's own code.
         if not re.search(r"[/|]|_paged$", word) and context.value("GRPOConfig.trust_remote_code") is not True:
-            yield _unknown(context, word)
+            yield _no_such_kernel(context, word)
     elif word.startswith("flash"):
         yield from _flash(context, word)
 
 
-def _unknown(context: Context, word: str) -> Finding:
-    said = word.lower().replace("-", "_")
-    close = ["flash_attention_2"] if said in OTHER_WORDS else nearest_words(said, WORDS, cutoff=0.7)
+def _no_such_kernel(context: Context, word: str) -> Finding:
+    lowered = word.lower().replace("-", "_")
+    close = ["flash_attention_2"] if lowered in OTHER_WORDS else nearest_words(lowered, WORDS, cutoff=0.7)
     because = f"transformers supports {', '.join(WORDS)} and kernels of the hub; it raises ValueError while loading"
     return context.wrong(f"{word} is not an attention kernel", KEY, because, close[0] if close else "auto")
 
@@ -49,12 +49,12 @@ def _flash(context: Context, word: str) -> Iterator[Finding]:
         because = context.settings["world.device"].why
         yield context.wrong(f"{word} needs a GPU, but this run is on the CPU", KEY, because, "sdpa")
         return
-    old = next((g for g in used_gpus(context) or () if g.capability is not None and g.capability < OLDEST_GPU), None)
+    old = next((g for g in gpus_in_use(context) or () if g.capability is not None and g.capability < OLDEST_GPU), None)
     if old is not None and old.capability is not None:
         because = f"{old.name} has capability {old.capability[0]}.{old.capability[1]}, and the kernel refuses it"
         yield context.wrong(f"{word} needs a GPU of capability 8.0", KEY, because, "sdpa")
         return
-    if used_gpus(context) is None:
+    if gpus_in_use(context) is None:
         message = f"whether the GPUs of {context.stack.origin} run {word} is unknown"
         yield context.not_checked(message, KEY, UNKNOWN_GPUS)
     if word == "flash_attention_2":
@@ -70,11 +70,11 @@ def _whole(context: Context, word: str) -> Iterator[Finding]:
     is_in_autocast = context.value("distributed.strategy") not in ("single", "ddp")
     if is_autocast and (is_in_autocast or not context.has_section("lora") or context.value(USE_VLLM) is True):
         return
-    told = f"{word} needs 16-bit numbers, but the model is in float32 without autocast"
+    message = f"{word} needs 16-bit numbers, but the model is in float32 without autocast"
     if is_autocast:
-        told = f"{word} needs 16-bit numbers, but generation with the adapter uses float32"
+        message = f"{word} needs 16-bit numbers, but generation with the adapter uses float32"
     because = 'the kernel raises "FlashAttention only support fp16 and bf16 data type" at the first completion'
-    yield context.wrong(told, KEY, because, "bfloat16", at=("model", "dtype"))
+    yield context.wrong(message, KEY, because, "bfloat16", at=("model", "dtype"))
 
 
 def _package(context: Context, word: str) -> Iterator[Finding]:

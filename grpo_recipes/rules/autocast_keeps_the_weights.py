@@ -10,7 +10,7 @@ costs two more bytes per parameter, over all shards. To get DeepSpeed's own beha
 
 from collections.abc import Iterator
 
-from grpo_recipes.rules._shared.context import Context, decided
+from grpo_recipes.rules._shared.context import Context, rule_setting
 from grpo_recipes.rules._shared.settings import Setting
 
 ID = "PRE003"
@@ -23,4 +23,4 @@ def decide(context: Context) -> Iterator[Setting]:
     zero = str(context.value("distributed.strategy")).startswith("zero")
     if zero and context.value("GRPOConfig.bf16") is True and context.value("model_init_kwargs.dtype") == "float32":
         why = "DeepSpeed's own bf16 would turn the float32 weights into bfloat16"
-        yield decided(OWNS[0], "bfloat16", why)
+        yield rule_setting(OWNS[0], "bfloat16", why)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.rules._shared.context import Context
-from grpo_recipes.rules._shared.machines import UNKNOWN_GPUS, used_gpus
+from grpo_recipes.rules._shared.machines import UNKNOWN_GPUS, gpus_in_use
 
 ID = "PRE001"
 BF16, FP16 = "GRPOConfig.bf16", "GRPOConfig.fp16"
@@ -27,15 +27,15 @@ def check(context: Context) -> Iterator[Finding]:
 
 
 def _capability(context: Context) -> Iterator[Finding]:
-    if used_gpus(context) is None:
+    if gpus_in_use(context) is None:
         message = f"whether the GPUs of {context.stack.origin} compute in bfloat16 is unknown"
         yield context.not_checked(message, BF16, UNKNOWN_GPUS)
-    for gpu in used_gpus(context) or ():
+    for gpu in gpus_in_use(context) or ():
         if gpu.capability is None:
             because = "grpo-run has no datasheet of this GPU"
             yield context.not_checked(f"whether {gpu.name} computes in bfloat16 is unknown", BF16, because)
             return
         if gpu.capability < (8, 0):
-            said = f"bf16 autocast needs capability 8.0, but {gpu.name} has {gpu.capability[0]}.{gpu.capability[1]}"
-            yield context.wrong(said, BF16, "TrainingArguments raises ValueError for it", False)
+            message = f"bf16 autocast needs capability 8.0, but {gpu.name} has {gpu.capability[0]}.{gpu.capability[1]}"
+            yield context.wrong(message, BF16, "TrainingArguments raises ValueError for it", False)
             return

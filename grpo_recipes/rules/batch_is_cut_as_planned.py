@@ -19,9 +19,9 @@ from grpo_recipes.rules._shared.context import (
     PROCESSES,
     SIZE,
     Context,
-    claimed,
     has_its_micro_batch,
     has_its_processes,
+    number_of_cut,
 )
 from grpo_recipes.rules._shared.losses import WHOLE, depends_on_the_cut
 from grpo_recipes.rules._shared.machines import has_server_node
@@ -31,7 +31,7 @@ WORLD = "world.num_processes"
 
 
 def check(context: Context) -> Iterator[Finding]:
-    processes, size = claimed(context, PROCESSES), claimed(context, SIZE)
+    processes, size = number_of_cut(context, PROCESSES), number_of_cut(context, SIZE)
     if processes is not None and not has_its_processes(context):
         made = context.whole(WORLD)
         instead = "remove training.cut"
@@ -39,7 +39,7 @@ def check(context: Context) -> Iterator[Finding]:
         if key is not None:
             name = key.partition(".")[2]
             instead += f" and write {name}: {WHOLE[key]}, since {name} {context.value(key)} depends on it"
-        asked = _asked_for(context, processes)
+        asked = _with_processes(context, processes)
         so_many = f"{'.'.join(map(str, asked.path))}: {asked.value}" if asked else f"{processes} GPUs to train on"
         yield context.finding(
             f"the batch is cut for {processes} process{'' if processes == 1 else 'es'}, but {made} would train",
@@ -53,15 +53,15 @@ def check(context: Context) -> Iterator[Finding]:
         )
     if size is not None and not has_its_micro_batch(context):
         own = context.value(MICRO_BATCH)
-        said = f"training.per_device_train_batch_size is {own}, but training.cut says {size}"
+        message = f"training.per_device_train_batch_size is {own}, but training.cut says {size}"
         because = "they contradict each other, and the cut is part of the experiment"
-        yield context.wrong(said, MICRO_BATCH, because, fix=f"remove per_device_train_batch_size, or {SIZE}: {own}")
+        yield context.wrong(message, MICRO_BATCH, because, fix=f"remove per_device_train_batch_size, or {SIZE}: {own}")
 
 
-def _asked_for(context: Context, processes: int) -> Patch | None:
+def _with_processes(context: Context, processes: int) -> Patch | None:
     """A fix that makes this many processes train, None if it takes other machines."""
     gpus, nodes = context.whole("world.gpus"), context.whole("world.num_nodes")
-    if context.given("launch.num_processes") and gpus in (0, processes):
+    if context.is_given("launch.num_processes") and gpus in (0, processes):
         return Patch(("launch", "num_processes"), processes)
     if context.value("launch.num_processes") == "auto" and gpus > processes and processes % nodes == 0:
         server = 0 if has_server_node(context) else context.whole("world.server_gpus")

@@ -6,8 +6,8 @@ trains there. The shim `bnb_without_ipex` tells transformers that the extension 
 
 from collections.abc import Iterator
 
-from grpo_recipes.rules._shared.context import Context, decided
-from grpo_recipes.rules._shared.loaded_model import quantized
+from grpo_recipes.rules._shared.context import Context, rule_setting
+from grpo_recipes.rules._shared.loaded_model import is_quantized
 from grpo_recipes.rules._shared.settings import Setting
 
 ID = "SHM017"
@@ -17,5 +17,5 @@ READS = ("world.device",)
 
 
 def decide(context: Context) -> Iterator[Setting]:
-    if quantized(context) and context.value("world.device") == "cpu":
-        yield decided(OWNS[0], True, "this transformers asks for an extension that is not needed")
+    if is_quantized(context) and context.value("world.device") == "cpu":
+        yield rule_setting(OWNS[0], True, "this transformers asks for an extension that is not needed")

@@ -28,6 +28,6 @@ def check(context: Context) -> Iterator[Finding]:
     left = ends.output if trained == [ends.embedding] else ends.embedding
     text, patch = both_ends(context)
     why = f"{left} keeps the old matrix" if ends.is_tied else f"the new rows of {left} stay random"
-    said = f"{trained[0]} is trained, but {left} is not"
+    message = f"{trained[0]} is trained, but {left} is not"
     because = f"modules_to_save trains a copy: {why}"
-    yield context.finding(said, SAVED, because, severity="warning", fix=text, patch=patch)
+    yield context.finding(message, SAVED, because, severity="warning", fix=text, patch=patch)

@@ -88,7 +88,7 @@ def _follow(rule: Rule, owners: Mapping[str, Rule], ordered: dict[str, Rule], pa
     """
     if rule.id in path:
         ids = [*path][[*path].index(rule.id) :]
-        circle = " of ".join(f"{one} reads {path[one]}" for one in ids)
+        circle = " of ".join(f"{rule_id} reads {path[rule_id]}" for rule_id in ids)
         raise ValueError(f"rules wait for each other: {circle} of {rule.id}")
     if rule.id in ordered:
         return

@@ -19,7 +19,7 @@ from grpo_recipes.user_files.template import TemplateProblem, template_variables
 
 ID = "TOK003"
 KEY = "generation.chat_template_kwargs"
-_LARGEST_TEMPLATE = 1 << 20  # jinja2 needs two CPU seconds for as much
+LARGEST_TEMPLATE = 1 << 20  # jinja2 needs two CPU seconds for as much
 PASSED = ("add_generation_prompt", "chat_template", "conversation", "return_dict", "tokenize", "tools")
 CONTRADICT = ("continue_final_message", "return_assistant_tokens_mask")
 # Arguments that apply_chat_template reads itself.
@@ -27,14 +27,14 @@ OF_THE_CALL = ("documents", "max_length", "padding", "return_tensors", "tokenize
 
 
 def check(context: Context) -> Iterator[Finding]:
-    given = _given(context)
+    given = _kwargs(context)
     if not given:
         return
     if is_conversational(context) is False:
-        said = "chat_template_kwargs has no effect on plain prompts"
+        message = "chat_template_kwargs has no effect on plain prompts"
         because = "the prompts are plain text, and TRL applies no chat template to them"
         fix = "remove chat_template_kwargs, or prompt_format: conversational"
-        yield context.wrong(said, "GRPOConfig.chat_template_kwargs", because, fix=fix, severity="warning")
+        yield context.wrong(message, "GRPOConfig.chat_template_kwargs", because, fix=fix, severity="warning")
         return
     for name in given:
         if name in PASSED:
@@ -54,22 +54,23 @@ def check(context: Context) -> Iterator[Finding]:
         yield not_at_hand(context, what, "GRPOConfig.chat_template_kwargs", "tokenizer_config.json")
     for name in others:
         if known is not None and name not in known:
-            yield _unread(context, name, known)
+            yield _not_read(context, name, known)
 
 
-def _unread(context: Context, name: str, known: frozenset[str]) -> Finding:
+def _not_read(context: Context, name: str, known: frozenset[str]) -> Finding:
     """The finding for a variable that the template does not read, with the nearest one that it does."""
     because = f"the template reads {', '.join(sorted(known))}"
-    found = _finding(context, name, f"the chat template does not read {name}", because, warning=True)
-    near = [word for word in nearest_words(name, sorted(known), cutoff=0.8) if word not in _given(context)]
-    if not near:
-        return found
+    finding = _finding(context, name, f"the chat template does not read {name}", because, warning=True)
+    free = sorted(known - _kwargs(context).keys() - {*PASSED, "messages"})
+    near = nearest_words(name, free, cutoff=0.8) or [word for word in free if f"_{name}" in word or f"_{word}" in name]
+    if len(near) != 1 or "disable" in name:
+        return finding
     path = ("generation", "chat_template_kwargs")
-    patch = (Patch((*path, name), remove=True), Patch((*path, near[0]), _given(context)[name]))
-    return found._replace(fix=f"write it as {near[0]}", patch=patch)
+    patch = (Patch((*path, name), remove=True), Patch((*path, near[0]), _kwargs(context)[name]))
+    return finding._replace(fix=f"write it as {near[0]}", patch=patch)
 
 
-def _given(context: Context) -> Mapping[str, object]:
+def _kwargs(context: Context) -> Mapping[str, object]:
     return context.mapping("GRPOConfig.chat_template_kwargs")
 
 
@@ -83,9 +84,9 @@ def _finding(context: Context, name: str, message: str, because: str, *, warning
 def _variables(context: Context) -> frozenset[str] | None:
     """The variables that the template reads, None if unknown."""
     text = template_text(context)
-    if not text or len(text) > _LARGEST_TEMPLATE:
+    if not text or len(text) > LARGEST_TEMPLATE:
         return None
     try:
-        return template_variables(text)
+        return template_variables(text, is_chat=True)
     except TemplateProblem:
         return None

@@ -8,7 +8,7 @@ the GPU is unknown, and on a CPU. The results are the same either way.
 
 from collections.abc import Iterator
 
-from grpo_recipes.rules._shared.context import MICRO_BATCH, Context, decided
+from grpo_recipes.rules._shared.context import MICRO_BATCH, Context, rule_setting
 from grpo_recipes.rules._shared.fitting import FILLED, IN_AN_UPDATE, share_needed
 from grpo_recipes.rules._shared.settings import Setting
 from grpo_recipes.rules.global_batch_is_kept import OWNS as BATCH
@@ -47,6 +47,6 @@ def decide(context: Context) -> Iterator[Setting]:
         why = f"an update without it needs {share:.0%} of the GPU, by an estimate, with {size} in a micro-batch"
     else:
         why = f"an update fits without it: {share:.0%} of the GPU, by an estimate, with {size} in a micro-batch"
-        yield decided(CHECKPOINTING, False, why)
+        yield rule_setting(CHECKPOINTING, False, why)
         return
-    yield decided(CHECKPOINTING, True, why)
+    yield rule_setting(CHECKPOINTING, True, why)

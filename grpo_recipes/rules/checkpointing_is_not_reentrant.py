@@ -9,7 +9,7 @@ with DeepSpeed's ZeRO-3 needs true; TRL 1.9 and later force it.
 from collections.abc import Iterator, Mapping
 
 from grpo_recipes.contract.findings.finding import Finding, Patch
-from grpo_recipes.rules._shared.context import Context, decided
+from grpo_recipes.rules._shared.context import Context, rule_setting
 from grpo_recipes.rules._shared.settings import Setting
 
 ID = "LRA001"
@@ -28,10 +28,10 @@ def decide(context: Context) -> Iterator[Setting]:
         return
     reentrant = _reentrant(context)
     why = "an adapter under ZeRO-3 needs it" if reentrant else "works with a frozen base on every release"
-    yield decided(KWARGS, {"use_reentrant": reentrant}, why)
+    yield rule_setting(KWARGS, {"use_reentrant": reentrant}, why)
 
 
-def _meant(kwargs: Mapping[str, object], name: str) -> list[Patch]:
+def _corrections(kwargs: Mapping[str, object], name: str) -> list[Patch]:
     """The value moved to the right name, for a misspelt use_reentrant."""
     if "reentr" not in name or "use_reentrant" in kwargs:
         return []
@@ -40,17 +40,19 @@ def _meant(kwargs: Mapping[str, object], name: str) -> list[Patch]:
 
 def check(context: Context) -> Iterator[Finding]:
     kwargs = context.mapping(KWARGS)
-    if context.value(CHECKPOINTING) is not True or not context.given(KWARGS):
+    if context.value(CHECKPOINTING) is not True or not context.is_given(KWARGS):
         return
     unknown = sorted(set(kwargs) - {"use_reentrant", "preserve_rng_state", "determinism_check", "debug", "early_stop"})
     for name in unknown:
         path = ("training", "gradient_checkpointing_kwargs", name)
-        said = f"torch's checkpoint has no argument {name}"
+        text = f"torch's checkpoint has no argument {name}"
         because = (
             "the first forward pass raises ValueError, or, with use_reentrant false, passes it to a layer that raises"
         )
         fix = "use_reentrant: false" if "reentr" in name else None
-        yield context.finding(said, KWARGS, because, fix=fix, patch=[Patch(path, remove=True), *_meant(kwargs, name)])
+        yield context.finding(
+            text, KWARGS, because, fix=fix, patch=[Patch(path, remove=True), *_corrections(kwargs, name)]
+        )
     if not unknown:
         yield from _use_reentrant(context, kwargs.get("use_reentrant"))
 
@@ -59,13 +61,13 @@ def _use_reentrant(context: Context, value: object) -> Iterator[Finding]:
     path = ("training", "gradient_checkpointing_kwargs", "use_reentrant")
     if value is None:
         right = _reentrant(context)
-        said = "gradient_checkpointing_kwargs lacks use_reentrant"
+        message = "gradient_checkpointing_kwargs lacks use_reentrant"
         because = "torch then takes true, and warns that a later release will raise"
-        yield context.wrong(said, KWARGS, because, right, at=path, severity="warning")
+        yield context.wrong(message, KWARGS, because, right, at=path, severity="warning")
     elif value is True and context.mapping(KWARGS).get("debug"):
-        said = "debug needs use_reentrant false"
+        message = "debug needs use_reentrant false"
         because = "torch raises ValueError for it at the first forward pass"
-        yield context.wrong(said, KWARGS, because, False, at=path, mark=context.mark(KWARGS))
+        yield context.wrong(message, KWARGS, because, False, at=path, mark=context.mark(KWARGS))
     elif value is False and _reentrant(context):
         message = "use_reentrant must be true for an adapter under ZeRO-3"
         why = "ZeRO-3 gathers frozen parameters again in the backward pass; TRL 1.9 and later set it to true"

@@ -19,7 +19,7 @@ KWARGS = "GRPOConfig.gradient_checkpointing_kwargs"
 def check(context: Context) -> Iterator[Finding]:
     if not context.has_section("lora") or context.value("GRPOConfig.gradient_checkpointing") is not True:
         return
-    if context.mapping(KWARGS).get("use_reentrant") is True and context.given(KWARGS):
+    if context.mapping(KWARGS).get("use_reentrant") is True and context.is_given(KWARGS):
         yield context.wrong(
             "reentrant checkpointing of a frozen base gives the adapter no gradient",
             KWARGS,

@@ -18,8 +18,8 @@ from grpo_recipes.rules._shared.context import (
     ITERATIONS,
     MICRO_BATCH,
     Context,
-    decided,
     micro_batches_fed,
+    rule_setting,
     steps_of_generations,
 )
 from grpo_recipes.rules._shared.settings import Setting
@@ -31,7 +31,7 @@ READS = (ACCUMULATION, FEEDS, MICRO_BATCH, "world.num_processes")
 
 
 def decide(context: Context) -> Iterator[Setting]:
-    if context.given(SAVE_STEPS):
+    if context.is_given(SAVE_STEPS):
         return
     steps, unit = context.whole(SAVE_STEPS), steps_of_generations(context)
     every = context.value("evaluation.every_steps") if context.value("evaluation.keep_best") is True else None
@@ -39,7 +39,7 @@ def decide(context: Context) -> Iterator[Setting]:
     if isinstance(every, int) and every > 0:
         steps, why = every, "evaluation.keep_best: a checkpoint at each evaluation"
     if steps % unit or every:
-        yield decided(SAVE_STEPS, -(-steps // unit) * unit, why)
+        yield rule_setting(SAVE_STEPS, -(-steps // unit) * unit, why)
 
 
 def check(context: Context) -> Iterator[Finding]:
@@ -51,7 +51,7 @@ def check(context: Context) -> Iterator[Finding]:
     other = more if nearest == less else less
     feeds, accumulation, iterations = micro_batches_fed(context), context.whole(ACCUMULATION), context.whole(ITERATIONS)
     yield context.wrong(
-        f"checkpoints come after steps {_written(steps, unit)}, ..., not every {steps} steps",
+        f"checkpoints come after steps {_list_checkpoints(steps, unit)}, ..., not every {steps} steps",
         SAVE_STEPS,
         [
             f"a generation ends every {unit} optimizer steps: {feeds} micro-batches x num_iterations {iterations}"
@@ -64,7 +64,7 @@ def check(context: Context) -> Iterator[Finding]:
     )
 
 
-def _written(steps: int, unit: int) -> str:
+def _list_checkpoints(steps: int, unit: int) -> str:
     """The first steps that get a checkpoint: the end of each generation in which one was due."""
     ends: list[int] = []
     for _ in range(3):

@@ -1,9 +1,8 @@
 """Keys for several machines or a cluster are used only if the run has them.
 
-The sections `slurm`, `kubernetes` and `skypilot` need the `launch.engine` of the same name. `launch.main_process_ip` is
-for the commands that `launch.engine: local` prints for several machines: a cluster uses the address of its first
-machine. Slurm also ignores `launch.main_process_port`: a job derives the port from its job id, so that two jobs do not
-collide.
+The section `slurm` needs `launch.engine: slurm`. `launch.main_process_ip` and `launch.main_process_port` are for the
+commands that `launch.engine: local` prints for several machines: a Slurm job uses the address of its first machine, and
+derives the port from its job id, so that two jobs do not collide.
 """
 
 from collections.abc import Iterator
@@ -11,7 +10,7 @@ from collections.abc import Iterator
 from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.contract.host.engines import SECTIONS
 from grpo_recipes.rules._shared.context import Context
-from grpo_recipes.rules._shared.machines import is_of_a_cluster, is_slurm, machines
+from grpo_recipes.rules._shared.machines import is_slurm, machines
 
 ID = "WLD005"
 
@@ -19,14 +18,14 @@ ID = "WLD005"
 def check(context: Context) -> Iterator[Finding]:
     engine = context.value("launch.engine")
     for section, name in SECTIONS.items():
-        if context.has_section(section) and engine != name and (engine == "local" or is_of_a_cluster(context)):
+        if context.has_section(section) and engine != name:
             why = f"launch.engine is {engine}"
             yield _finding(context, (section,), f"`{section}` has no effect", why, f"launch.engine: {name}")
     for name in ("main_process_ip", "main_process_port"):
         key = f"launch.{name}"
-        if not context.given(key) or context.value(key) is None:
+        if not context.is_given(key) or context.value(key) is None:
             continue
-        if is_slurm(context) or (is_of_a_cluster(context) and name == "main_process_ip"):
+        if is_slurm(context):
             why = f"launch.engine is {engine}, which sets it itself"
             yield _finding(context, ("launch", name), f"{key} has no effect", why)
         elif machines(context) == 1 and context.value("launch.num_nodes") == 1:

@@ -8,7 +8,7 @@ those releases.
 
 from collections.abc import Iterator
 
-from grpo_recipes.rules._shared.context import Context, decided
+from grpo_recipes.rules._shared.context import Context, rule_setting
 from grpo_recipes.rules._shared.settings import Setting
 
 ID = "SHM022"
@@ -20,4 +20,4 @@ def decide(context: Context) -> Iterator[Setting]:
     temperature = context.value("GRPOConfig.temperature")
     if isinstance(temperature, int | float) and temperature not in (0, 1):
         why = f"trl {context.stack.version('trl')} leaves the temperature out of the loss"
-        yield decided(OWNS[0], temperature, why)
+        yield rule_setting(OWNS[0], temperature, why)

@@ -65,5 +65,5 @@ def _is_stretched(config: Mapping[str, object]) -> bool:
 
 def _rope_types(value: Mapping[str, object]) -> list[object]:
     """The type of the positions, or those of each kind of layer."""
-    layers: list[Mapping[str, object]] = [one for one in value.values() if isinstance(one, dict)]
-    return [one.get("rope_type", one.get("type", "default")) for one in layers or [value]]
+    layers: list[Mapping[str, object]] = [layer for layer in value.values() if isinstance(layer, dict)]
+    return [layer.get("rope_type", layer.get("type", "default")) for layer in layers or [value]]

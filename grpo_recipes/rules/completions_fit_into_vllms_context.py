@@ -32,10 +32,10 @@ def check(context: Context) -> Iterator[Finding]:
     needed = completion + (prompt if isinstance(prompt, int) else 1)
     room = length if isinstance(length, int) else own
     if isinstance(length, int) and own is not None and length > own:
-        said = f"vllm_max_model_length {length} exceeds the model's {own} tokens"
+        message = f"vllm_max_model_length {length} exceeds the model's {own} tokens"
         because = [f"{context.text(MODEL)} has {own} positions", "vLLM raises ValueError after loading the model"]
         yield context.wrong(
-            said, LENGTH, because, own, fix=f"vllm_max_model_length: {own}, or null for the model's own"
+            message, LENGTH, because, own, fix=f"vllm_max_model_length: {own}, or null for the model's own"
         )
     elif room is not None and room < needed:
         yield _below(context, room, needed, own)

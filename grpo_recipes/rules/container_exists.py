@@ -28,8 +28,8 @@ def check(context: Context) -> Iterator[Finding]:
     if any(path[:2] == ("slurm", "container") for path in context.refused):
         return
     faulty = set()
-    for place, expected in container_faults(container):
-        name, _, number = place.partition(".")
+    for key, expected in container_faults(container):
+        name, _, number = key.partition(".")
         value = container[name][int(number)] if number else container[name]  # type: ignore[index]
         faulty.add(name)
         message, because = f"{container['runtime']} does not take {flow(value)}", f"it has to be {expected}"
@@ -48,8 +48,8 @@ def _better(image: str, folder: str) -> str | None:
     path = os.path.normpath(os.path.join(folder, os.path.expanduser(image)))
     if os.path.exists(path):
         return path
-    found = re.fullmatch(r"(?:docker://)?([A-Za-z0-9-]+[.:][A-Za-z0-9.:-]*)/(.+)", image)
-    return f"{found[1]}#{found[2]}" if found else None
+    parts = re.fullmatch(r"(?:docker://)?([A-Za-z0-9-]+[.:][A-Za-z0-9.:-]*)/(.+)", image)
+    return f"{parts[1]}#{parts[2]}" if parts else None
 
 
 def _missing(context: Context, image: str) -> Finding:

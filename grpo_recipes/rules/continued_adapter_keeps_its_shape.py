@@ -21,31 +21,31 @@ FREE = ("lora_dropout", "continue")
 def check(context: Context) -> Iterator[Finding]:
     if not context.has_section("lora") or context.value(CONTINUE) is not True:
         return
-    found = ancestor_of(context.source)
-    if found is None:
+    parent = ancestor_of(context.source)
+    if parent is None:
         because = "the key continues the adapter of another run"
         yield context.wrong("continue has no adapter to train: model.from_run names no run", CONTINUE, because)
-    elif isinstance(found, StartingPoint) and found.adapter is None:
-        because = f"{found.weights} has no adapter_config.json"
-        yield context.wrong(f"continue has no adapter to train: {found.name} trained a whole model", CONTINUE, because)
-    elif isinstance(found, StartingPoint):
+    elif isinstance(parent, StartingPoint) and parent.adapter is None:
+        because = f"{parent.weights} has no adapter_config.json"
+        yield context.wrong(f"continue has no adapter to train: {parent.name} trained a whole model", CONTINUE, because)
+    elif isinstance(parent, StartingPoint):
         written = context.source.values.get("lora")
-        shape, fields = found.shape(context.facts), context.facts.fields("LoraConfig") or {}
+        shape, fields = parent.shape(context.facts), context.facts.fields("LoraConfig") or {}
         for name, value in (written if isinstance(written, dict) else {}).items():
             default = fields[name].default if name in fields else None
             own = shape.get(name, default)
             if name in FREE or value is None or _same(value, own):
                 continue
-            message = f"{name} is {flow(value)}, but the adapter of {found.name} has {flow(own)}"
+            message = f"{name} is {flow(value)}, but the adapter of {parent.name} has {flow(own)}"
             reason = "an adapter that is trained further keeps its shape"
             fix = f"remove {name}, or continue: false for a new adapter on the merged model"
             yield context.wrong(message, f"LoraConfig.{name}", reason, fix=fix)
         tokens = context.value(TOKENS)
         if isinstance(tokens, list) and tokens:
-            said = f"add_tokens makes the model larger than that of the adapter of {found.name}"
+            message = f"add_tokens makes the model larger than that of the adapter of {parent.name}"
             why = "the tokens of the run are in its model already, and the adapter has no rows for more"
             yield context.wrong(
-                said, TOKENS, why, fix="remove add_tokens, or continue: false for a new adapter on the merged model"
+                message, TOKENS, why, fix="remove add_tokens, or continue: false for a new adapter on the merged model"
             )
 
 

@@ -16,6 +16,6 @@ CONTINUOUS = "GRPOConfig.use_transformers_continuous_batching"
 
 def check(context: Context) -> Iterator[Finding]:
     if context.value(CONTINUOUS) is True and context.value("world.device") == "cpu":
-        said = "use_transformers_continuous_batching is slow and needs a lot of memory on a CPU"
+        message = "use_transformers_continuous_batching is slow and needs a lot of memory on a CPU"
         because = "its cache fills the machine's memory: a step of the quickstart takes 11 s, and 0.7 s without it"
-        yield context.wrong(said, CONTINUOUS, because, False, severity="warning")
+        yield context.wrong(message, CONTINUOUS, because, False, severity="warning")

@@ -15,8 +15,8 @@ CONTINUOUS = "GRPOConfig.use_transformers_continuous_batching"
 
 def check(context: Context) -> Iterator[Finding]:
     if context.value(CONTINUOUS) is True and context.value("GRPOConfig.use_vllm") is not True:
-        said = "use_transformers_continuous_batching needs transformers 5.8"
+        text = "use_transformers_continuous_batching needs transformers 5.8"
         because = f"the stack has transformers {context.stack.version('transformers')}"
         yield context.wrong(
-            said, CONTINUOUS, because, False, fix="use_transformers_continuous_batching: false, or transformers==5.8.0"
+            text, CONTINUOUS, because, False, fix="use_transformers_continuous_batching: false, or transformers==5.8.0"
         )

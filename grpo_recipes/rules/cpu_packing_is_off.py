@@ -8,7 +8,7 @@ bitsandbytes keeps both forms.
 
 from collections.abc import Iterator
 
-from grpo_recipes.rules._shared.context import Context, decided
+from grpo_recipes.rules._shared.context import Context, rule_setting
 from grpo_recipes.rules._shared.settings import Setting
 
 ID = "SHM001"
@@ -18,4 +18,4 @@ READS = ("world.device",)
 
 def decide(context: Context) -> Iterator[Setting]:
     if context.value("BitsAndBytesConfig.load_in_4bit") is True and context.value("world.device") == "cpu":
-        yield decided(OWNS[0], True, "evaluation would repack the 4-bit weights")
+        yield rule_setting(OWNS[0], True, "evaluation would repack the 4-bit weights")

@@ -10,13 +10,13 @@ import os
 from collections.abc import Iterator
 
 from grpo_recipes.contract.files.regular_file import open_regular
-from grpo_recipes.contract.findings.finding import Finding, Mark, Patch, Path, dotted
+from grpo_recipes.contract.findings.finding import Finding, Mark, Patch, Path, path_text
 from grpo_recipes.contract.findings.wording import nearest_words
 from grpo_recipes.contract.prompt_shape import template_of
 from grpo_recipes.contract.tasks import COLUMNS
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules._shared.training_rows import EPISODE, are_episodes, first_row_of, held_out_sets, makes_rows
-from grpo_recipes.user_files.local_files import columns_of, data_format, listed, local_path, near_path, path_slip
+from grpo_recipes.user_files.local_files import columns_of, data_format, local_path, name_list, near_path, path_slip
 from grpo_recipes.user_files.local_rows import first_rows
 from grpo_recipes.user_files.template import TemplateProblem, template_variables
 
@@ -24,6 +24,8 @@ ID = "DAT001"
 NO_DATA = ("/", "/proc", "/sys", "/dev", "/etc", "/usr", "/var", "/home", "/root", "/tmp")
 NOT_THERE = "the file or folder does not exist"
 KERNEL = ("/proc/", "/sys/", "/dev/")
+# Keys that nothing reads for a file; a folder can have configurations.
+_OF_THE_HUB = ("name", "revision")
 # Column names that say that they hold the prompt.
 _QUESTIONS = ("instruction", "problem", "query", "question")
 
@@ -63,18 +65,23 @@ def _section(context: Context, section: str) -> Iterator[Finding]:
                 fix = "one JSON object per line, the first with all columns"
                 yield context.finding(f"{context.recipe_key(key)} {value}: {error}", key, because, fix=fix)
                 return
-            yield from _broken_row(context, path, key)
+            yield from _find_broken_row(context, path, key)
         if data_format(path):
             yield from _split(context, section)
+        for unread in _OF_THE_HUB[data_format(path) is None :]:
+            of_hub = f"{section}.{unread}"
+            if of_hub in context.settings and context.is_given(of_hub) and context.value(of_hub) is not None:
+                message = f"{unread} {context.value(of_hub)} has no effect on local data"
+                yield context.wrong(message, of_hub, "it selects from a data set of the hub", severity="warning")
     yield from _columns(context, value, columns, section)
 
 
-def _broken_row(context: Context, path: str, key: str) -> Iterator[Finding]:
+def _find_broken_row(context: Context, path: str, key: str) -> Iterator[Finding]:
     for line, row in first_rows(path):
         if isinstance(row, str):
-            said = f"{context.recipe_key(key)} {context.text(key)}: line {line}: {row}"
+            message = f"{context.recipe_key(key)} {context.text(key)}: line {line}: {row}"
             because = "datasets refuses the whole file, and its DatasetGenerationError does not name the line"
-            yield context.finding(said, key, because, fix=f"fix line {line} of {path}")
+            yield context.finding(message, key, because, fix=f"fix line {line} of {path}")
 
 
 def _unreadable(path: str) -> str | None:
@@ -105,18 +112,18 @@ def _what_to_do(problem: str) -> str:
 def _split(context: Context, section: str) -> Iterator[Finding]:
     split = context.value(f"{section}.split")
     if split not in (None, "train"):
-        said = f"a single file has no split {split}"
+        message = f"a single file has no split {split}"
         because = "all its rows are in the split train"
-        yield context.wrong(said, f"{section}.split", because, "train")
+        yield context.wrong(message, f"{section}.split", because, "train")
 
 
 def _split_of_training_file(context: Context) -> Iterator[Finding]:
     """The finding for an evaluation without a path, which takes a different split of the training data."""
     path = local_path(context.text("dataset.path"), context.source.directory(("dataset", "path")))
     if path is not None and data_format(path) and os.path.isfile(path):
-        said = f"a single file has no split {context.value('evaluation.split')}"
+        message = f"a single file has no split {context.value('evaluation.split')}"
         because = f"evaluation takes its rows from dataset.path {context.value('dataset.path')}"
-        yield context.finding(said, "evaluation.split", because, fix="path: a second file, without split")
+        yield context.finding(message, "evaluation.split", because, fix="path: a second file, without split")
 
 
 def _columns(
@@ -130,7 +137,7 @@ def _columns(
             yield context.finding(
                 f"{file} has no column prompt, and dataset.prompt is not set",
                 f"{section}.path" if context.path(f"{section}.path")[1:2] == ("sets",) else "dataset.path",
-                f"its columns are {listed(columns)}",
+                f"its columns are {name_list(columns)}",
                 fix=f'prompt: "{written}"' + ("" if likely else ", with the column that holds the question"),
                 patch=[Patch(_prompt_of(context, section), written)] if len(likely) == 1 else [],
             )
@@ -141,16 +148,16 @@ def _columns(
     for name, template in context.mapping("dataset.columns").items():
         mark = context.source.mark((*context.path("dataset.columns"), name))
         yield from _template(context, str(template), "dataset.columns", mark, file, columns, section)
-    kept = context.value("dataset.filter") if section == "dataset" else None
-    if kept is not None:
+    condition = context.value("dataset.filter") if section == "dataset" else None
+    if condition is not None:
         own = None if columns is None else (*columns, *context.mapping("dataset.columns"), "prompt", "prompt_tokens")
-        yield from _template(context, str(kept), "dataset.filter", context.mark("dataset.filter"), file, own)
+        yield from _template(context, str(condition), "dataset.filter", context.mark("dataset.filter"), file, own)
 
 
 def _prompt_of(context: Context, section: str) -> Path:
     """Where the prompt of the rows of a section is written: of one set among several in that."""
-    place = context.path(f"{section}.path")
-    return (*place[:-1], "prompt") if place[1:2] == ("sets",) else ("dataset", "prompt")
+    path = context.path(f"{section}.path")
+    return (*path[:-1], "prompt") if path[1:2] == ("sets",) else ("dataset", "prompt")
 
 
 def _prompts(context: Context, columns: tuple[str, ...]) -> list[str]:
@@ -178,16 +185,16 @@ def _template(
         return
     missing = sorted(needed.difference(columns)) if columns is not None else []
     if missing:
-        said = f"{file} has no column {listed(missing)}"
-        why = [f"its columns are {listed(columns or ())}"]
+        message = f"{file} has no column {name_list(missing)}"
+        why = [f"its columns are {name_list(columns or ())}"]
         is_one = len(missing) == 1 and key != "dataset.columns"  # of which there may be thousands
         near = nearest_words(missing[0], (columns or ())[:1000], cutoff=0.7) if is_one else []
-        fix = f"use {near[0]}, if you meant that" if near else f"use one of {listed(columns or ())}"
-        if len(columns or ()) == 1 and (other := next((one for one in ";\t|" if one in (columns or ("",))[0]), None)):
+        fix = f"use {near[0]}, if you meant that" if near else f"use one of {name_list(columns or ())}"
+        if len(columns or ()) == 1 and (other := next((sep for sep in ";\t|" if sep in (columns or ("",))[0]), None)):
             fix = f"separate the columns with commas instead of {other!r}"
         rows = context.path("evaluation.path")
         if section == "evaluation" and rows[1:2] == ("sets",) and context.path(key)[:1] == ("dataset",):
             own = key.removeprefix("dataset.")
-            fix, key, mark = f"{own} in {dotted(rows[:-1])}, with templates for its columns", "evaluation.path", None
+            fix, key, mark = f"{own} in {path_text(rows[:-1])}, with templates for its columns", "evaluation.path", None
             why = [f"dataset.{own} reads it", *why]
-        yield context.finding(said, key, why, fix=fix, mark=mark)
+        yield context.finding(message, key, why, fix=fix, mark=mark)

@@ -6,15 +6,17 @@ model that it loaded; with num_train_epochs transformers raises ValueError for a
 """
 
 from collections.abc import Iterator
+from math import ceil
 
 from grpo_recipes.contract.findings.finding import Finding, Patch
-from grpo_recipes.rules._shared.context import Context
+from grpo_recipes.rules._shared.context import ACCUMULATION, ITERATIONS, Context, micro_batches_fed
 from grpo_recipes.rules._shared.training_rows import data_file, makes_rows, own_columns
-from grpo_recipes.user_files.local_rows import rows_up_to
+from grpo_recipes.user_files.local_rows import MOST_COUNTED, rows_up_to
 
 ID = "DAT002"
 APPLIES_TO = {"trl": ">=0.16"}
 PROMPTS, ROWS, SIZE = "training.prompts_per_step", "dataset.max_rows", "dataset.reasoning_gym.size"
+STEPS, EPOCHS = "GRPOConfig.max_steps", "GRPOConfig.num_train_epochs"
 
 
 def check(context: Context) -> Iterator[Finding]:
@@ -53,6 +55,26 @@ def prompts_of_a_generation(context: Context) -> int:
         steps = steps if isinstance(steps, int) else context.whole("GRPOConfig.gradient_accumulation_steps")
         batch = context.whole("GRPOConfig.per_device_train_batch_size") * context.whole("world.num_processes") * steps
     return batch // context.whole("GRPOConfig.num_generations")
+
+
+def steps_at_most(context: Context) -> tuple[int, str] | None:
+    """The optimizer steps of the run, or more, and where they come from; None if nothing bounds them.
+
+    Without max_steps they follow from the passes over the rows, of which a filter may leave fewer.
+    """
+    steps, epochs, most = context.value(STEPS), context.value(EPOCHS), context.value(ROWS)
+    if isinstance(steps, int):
+        return steps, context.origin(STEPS)
+    if context.items("datasets") or not isinstance(epochs, int | float):
+        return None
+    path = data_file(context)
+    has = context.value(SIZE) if makes_rows(context) else rows_up_to(path, MOST_COUNTED) if path is not None else None
+    rows = min((n for n in (most, has) if isinstance(n, int)), default=None)
+    if rows is None or (rows == has == MOST_COUNTED and not makes_rows(context)):
+        return None
+    fed = rows // max(1, prompts_of_a_generation(context)) * micro_batches_fed(context) * context.whole(ITERATIONS)
+    an_epoch = -(-fed // max(1, context.whole(ACCUMULATION)))
+    return ceil(epochs * an_epoch), f"{epochs:g} epochs of {rows} rows"
 
 
 def _why(context: Context) -> str:

@@ -9,7 +9,7 @@ model with one end token.
 
 from collections.abc import Iterator
 
-from grpo_recipes.rules._shared.context import Context, decided
+from grpo_recipes.rules._shared.context import Context, rule_setting
 from grpo_recipes.rules._shared.settings import Setting
 
 ID = "SHM008"
@@ -20,4 +20,4 @@ READS = ("shims.completion_ends",)
 
 def decide(context: Context) -> Iterator[Setting]:
     if context.value("shims.completion_ends") is not True:  # which ends completions at these tokens too
-        yield decided(OWNS[0], True, "this TRL masks only after the tokenizer's end token")
+        yield rule_setting(OWNS[0], True, "this TRL masks only after the tokenizer's end token")

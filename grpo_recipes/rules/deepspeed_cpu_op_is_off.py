@@ -8,7 +8,7 @@ available: same numbers, no compilation. It can be removed when torch's extensio
 
 from collections.abc import Iterator
 
-from grpo_recipes.rules._shared.context import Context, decided
+from grpo_recipes.rules._shared.context import Context, rule_setting
 from grpo_recipes.rules._shared.settings import Setting
 
 ID = "SHM002"
@@ -19,4 +19,4 @@ READS = ("distributed.strategy", "world.device")
 def decide(context: Context) -> Iterator[Setting]:
     strategy = str(context.value("distributed.strategy"))
     if strategy.startswith("zero") and context.value("world.device") == "cpu":
-        yield decided(OWNS[0], True, "its shared-memory operation can hang on a stale lock")
+        yield rule_setting(OWNS[0], True, "its shared-memory operation can hang on a stale lock")

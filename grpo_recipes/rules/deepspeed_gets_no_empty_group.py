@@ -7,7 +7,7 @@ longer than argument 1". The shim `empty_parameter_groups` leaves the empty grou
 
 from collections.abc import Iterator
 
-from grpo_recipes.rules._shared.context import Context, decided
+from grpo_recipes.rules._shared.context import Context, rule_setting
 from grpo_recipes.rules._shared.settings import Setting
 
 ID = "SHM016"
@@ -18,4 +18,4 @@ READS = ("distributed.strategy",)
 
 def decide(context: Context) -> Iterator[Setting]:
     if context.has_section("lora") and str(context.value("distributed.strategy")).startswith("zero"):
-        yield decided(OWNS[0], True, "DeepSpeed drops the parameter group that an adapter leaves empty")
+        yield rule_setting(OWNS[0], True, "DeepSpeed drops the parameter group that an adapter leaves empty")

@@ -9,7 +9,7 @@ then either raises at the same late moment or silently uses the second value.
 from collections.abc import Iterator, Mapping
 
 from grpo_recipes.contract.findings.finding import Finding, Patch, Path, value_at
-from grpo_recipes.contract.findings.wording import nearest_words
+from grpo_recipes.contract.findings.wording import flow, nearest_words
 from grpo_recipes.facts.accepted_keys import DeepSpeedKeys, deepspeed_keys
 from grpo_recipes.rules._shared.context import Context
 
@@ -17,6 +17,14 @@ ID = "DSP001"
 KEY = "distributed.deepspeed"
 HOME: Path = ("distributed", "deepspeed")
 CUTOFF = 0.7
+SAME_VALUES = (
+    "training.bf16",
+    "training.fp16",
+    "training.max_grad_norm",
+    "training.per_device_train_batch_size",
+    "distributed.offload_optimizer_device",
+    "distributed.offload_param_device",
+)
 
 
 def check(context: Context) -> Iterator[Finding]:
@@ -34,15 +42,15 @@ def _walk(
         path = (*above, key)
         name = ".".join(path)
         if name in known.owned:
-            yield _owned(context, path, known.owned[name])
+            yield _has_own_key(context, path, known.owned[name])
         elif not section and key in known.removed:
-            yield _gone(context, path, known.release)
+            yield _no_longer_read(context, path, known.release)
         elif accepted is not None and key not in accepted:
-            yield _unknown(context, path, value, accepted, known)
+            yield _no_such_key(context, path, value, accepted, known)
         elif isinstance(value, dict):
             yield from _walk(context, value, path, known)
         elif name in known.sections or f"{name}.enabled" in known.owned:
-            yield _no_map(context, path)
+            yield _no_map(context, path, known.owned.get(f"{name}.enabled"))
 
 
 def _finding(
@@ -60,19 +68,34 @@ def _finding(
     )
 
 
-def _owned(context: Context, path: tuple[str, ...], home: str) -> Finding:
+def _has_own_key(context: Context, path: tuple[str, ...], home: str) -> Finding:
     name = ".".join(path)
     because = f"grpo-run writes {name} from {home}; the trainer refuses a second value or silently follows it"
-    return _finding(context, path, f"{name} is set by {home}", because, f"write {home}", _without(path))
+    value, home_path = value_at(context.mapping(KEY), path), tuple(home.split("."))
+    written, here = value_at(context.source.values, home_path), _in_the_recipe(path, home, value)
+    if value == "auto" or (here is not None and written == here):
+        fix, patch = f"remove {name}", _without(path)
+    elif here is None or written not in (None, "auto"):
+        fix, patch = f"write {home}", []
+    else:
+        fix, patch = f"write {home}: {flow(here)}", [*_without(path), Patch(home_path, here)]
+    return _finding(context, path, f"{name} is set by {home}", because, fix, patch)
 
 
-def _gone(context: Context, path: tuple[str, ...], release: str) -> Finding:
+def _in_the_recipe(path: tuple[str, ...], home: str, value: object) -> object:
+    """The value of the recipe's key that means the same, None if it counts something else."""
+    if path[-1] == "stage":
+        return f"zero{value}" if value in (1, 2, 3) else None
+    return value if home in SAME_VALUES and not isinstance(value, dict) else None
+
+
+def _no_longer_read(context: Context, path: tuple[str, ...], release: str) -> Finding:
     name = ".".join(path)
     because = f"deepspeed {release} no longer has this feature, and raises DeepSpeedConfigError"
     return _finding(context, path, f"DeepSpeed no longer has {name}", because, f"remove {name}", _without(path))
 
 
-def _unknown(
+def _no_such_key(
     context: Context, path: tuple[str, ...], value: object, accepted: frozenset[str], known: DeepSpeedKeys
 ) -> Finding:
     name, above = ".".join(path), path[:-1]
@@ -85,11 +108,12 @@ def _unknown(
     return _finding(context, path, f"DeepSpeed reads no key {name}", because, fix, patch)
 
 
-def _no_map(context: Context, path: tuple[str, ...]) -> Finding:
+def _no_map(context: Context, path: tuple[str, ...], home: str | None) -> Finding:
     name = ".".join(path)
-    return _finding(
-        context, path, f"{name} must be a map of keys", "DeepSpeed reads keys from it", f"remove {name}", _without(path)
-    )
+    because = "DeepSpeed reads keys from it"
+    finding = _finding(context, path, f"{name} must be a map of keys", because, f"remove {name}", _without(path))
+    meant = _has_own_key(context, path, home) if home is not None else finding
+    return finding._replace(fix=meant.fix, patch=meant.patch)
 
 
 def _without(path: tuple[str, ...]) -> list[Patch]:

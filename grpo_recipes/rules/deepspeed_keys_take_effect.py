@@ -28,13 +28,13 @@ def check(context: Context) -> Iterator[Finding]:
     zero = keys.get(ZERO)
     if isinstance(zero, Mapping):
         yield from _of_another_stage(context, zero, strategy)
-        yield from _gathered(context, zero, strategy)
+        yield from _check_gathering(context, zero, strategy)
         yield from _norm(context, zero, strategy)
-        yield from _offloaded(context, zero, strategy)
+        yield from _check_offloading(context, zero, strategy)
     if str(keys.get("gradient_allreduce_op")).lower() == "sum" and context.whole("world.num_processes") > 1:
         because = "the gradient of a step should be the mean over the processes"
-        said = "gradient_allreduce_op sum multiplies the gradient by the number of processes"
-        yield _finding(context, ("gradient_allreduce_op",), said, because)
+        message = "gradient_allreduce_op sum multiplies the gradient by the number of processes"
+        yield _finding(context, ("gradient_allreduce_op",), message, because)
     for section, name in MASTERS.items():
         inner = keys.get(section)
         if isinstance(inner, Mapping):
@@ -42,21 +42,21 @@ def check(context: Context) -> Iterator[Finding]:
 
 
 def _finding(
-    context: Context, path: Path, said: str, because: str, severity: Severity = "error", instead: object = None
+    context: Context, path: Path, message: str, because: str, severity: Severity = "error", instead: object = None
 ) -> Finding:
     fix = f"remove {'.'.join(map(str, path))}" if instead is None else None
-    return context.wrong(said, KEY, because, instead, at=(*HOME, *path), fix=fix, severity=severity)
+    return context.wrong(message, KEY, because, instead, at=(*HOME, *path), fix=fix, severity=severity)
 
 
 def _of_another_stage(context: Context, zero: Mapping[str, object], strategy: str) -> Iterator[Finding]:
     for name, strategies in deepspeed_keys().of_stages.items():
         if name in zero and strategy not in strategies:
-            said = f"{name} has no effect under {strategy}"
+            message = f"{name} has no effect under {strategy}"
             because = f"DeepSpeed reads it only under {' and '.join(strategies)}"
-            yield _finding(context, (ZERO, name), said, because, "warning")
+            yield _finding(context, (ZERO, name), message, because, "warning")
 
 
-def _gathered(context: Context, zero: Mapping[str, object], strategy: str) -> Iterator[Finding]:
+def _check_gathering(context: Context, zero: Mapping[str, object], strategy: str) -> Iterator[Finding]:
     for name in GATHER:
         if strategy == "zero3" and name in zero and zero[name] is not True and not context.has_section("lora"):
             because = "the trainer then saves a model without weights, next to DeepSpeed's shards"
@@ -82,7 +82,7 @@ def _norm(context: Context, zero: Mapping[str, object], strategy: str) -> Iterat
     )
 
 
-def _offloaded(context: Context, zero: Mapping[str, object], strategy: str) -> Iterator[Finding]:
+def _check_offloading(context: Context, zero: Mapping[str, object], strategy: str) -> Iterator[Finding]:
     for name in OFFLOADS:
         inner = zero.get(name)
         if not isinstance(inner, Mapping) or not inner:
@@ -102,6 +102,6 @@ def _masters(context: Context, section: str, name: str, inner: Mapping[str, obje
         path = (section, "bf16_optimizer_states")
         yield _finding(context, path, f"bf16_optimizer_states needs {name}", because)
     elif inner.get(name) is True:
-        said = f"{name} keeps no float32 copy of the weights"
+        message = f"{name} keeps no float32 copy of the weights"
         because = "steps smaller than the last place of a half-precision weight are rounded away"
-        yield _finding(context, (section, name), said, because, "warning")
+        yield _finding(context, (section, name), message, because, "warning")

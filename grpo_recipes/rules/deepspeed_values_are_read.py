@@ -51,11 +51,11 @@ def _walk(context: Context, keys: Mapping[str, object], above: tuple[str, ...]) 
             yield _finding(context, path, f"{name} cannot be {'null' if value is None else value}", because)
 
 
-def _finding(context: Context, path: tuple[str, ...], said: str, because: str) -> Finding:
+def _finding(context: Context, path: tuple[str, ...], message: str, because: str) -> Finding:
     same = context.stack.version("deepspeed") == deepspeed_keys().release  # a different one may accept it
     name = ".".join(path)
     return context.wrong(
-        said, KEY, because, at=(*HOME, *path), fix=f"remove {name}", severity="error" if same else "warning"
+        message, KEY, because, at=(*HOME, *path), fix=f"remove {name}", severity="error" if same else "warning"
     )
 
 

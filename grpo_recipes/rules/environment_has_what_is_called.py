@@ -10,9 +10,9 @@ from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.rules._shared.context import Context
-from grpo_recipes.rules._shared.said_tools import OF_TRL, SaidCode, called_methods, read_environment
+from grpo_recipes.rules._shared.said_tools import OF_TRL, SaidCode, methods_for_model, read_environment
 from grpo_recipes.user_files.functions.classes import Method
-from grpo_recipes.user_files.local_files import listed
+from grpo_recipes.user_files.local_files import name_list
 from grpo_recipes.user_files.reward_imports import reward_names
 
 ID = "TOL010"
@@ -23,38 +23,38 @@ def check(context: Context) -> Iterator[Finding]:
     environment = read_environment(context)
     if environment is None:
         return
-    said, found = environment
-    called = called_methods(found)
-    for name, method in found.methods.items():
+    code, environment_class = environment
+    called = methods_for_model(environment_class)
+    for name, method in environment_class.methods.items():
         if name in called or name in OF_TRL:
-            yield from _of_method(context, said, name, method)
-    if not called and not found.is_open and not context.value("tools"):
-        message = f"{said.file}:{found.line}: {said.name} has no method that the model can call"
+            yield from _of_method(context, code, name, method)
+    if not called and not environment_class.is_open and not context.value("tools"):
+        message = f"{code.file}:{environment_class.line}: {code.name} has no method that the model can call"
         because = "its public methods other than reset and get_reward are tools, and it has no others"
         yield context.finding(message, KEY, because, fix="a method with type hints and a docstring", severity="warning")
-    if "get_reward" in found.methods:
-        function = found.methods["get_reward"].function
-        where = f"{said.file}:{function.line}"
-        needed = [one.name for one in function.parameters if one.is_needed]
+    if "get_reward" in environment_class.methods:
+        function = environment_class.methods["get_reward"].function
+        where = f"{code.file}:{function.line}"
+        needed = [parameter.name for parameter in function.parameters if parameter.is_needed]
         if needed and not function.is_decorated:
-            message = f"{where}: get_reward requires {listed(needed)}"
+            message = f"{where}: get_reward requires {name_list(needed)}"
             because = "TRL calls it without arguments, which raises TypeError at the first reward"
             yield context.finding(
                 message, KEY, because, fix="def get_reward(self) -> float, reading the object's state"
             )
         names = reward_names(context.items("rewards"))
-        if said.name in names:
+        if code.name in names:
             yield context.finding(
-                f"a reward of the recipe has the same name as the environment's: {said.name}",
+                f"a reward of the recipe has the same name as the environment's: {code.name}",
                 "rewards",
                 f"{where}: the environment's reward has the name of its class",
                 fix="give the class another name",
-                mark=context.source.mark(("rewards", names.index(said.name))),
+                mark=context.source.mark(("rewards", names.index(code.name))),
             )
 
 
-def _of_method(context: Context, said: SaidCode, name: str, method: Method) -> Iterator[Finding]:
-    where = f"{said.file}:{method.function.line}"
+def _of_method(context: Context, code: SaidCode, name: str, method: Method) -> Iterator[Finding]:
+    where = f"{code.file}:{method.function.line}"
     if method.bound_to != "object":
         kind = "a static method" if method.bound_to == "nothing" else "a class method"
         message = f"{where}: {name} is {kind}"

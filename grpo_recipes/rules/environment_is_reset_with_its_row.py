@@ -14,7 +14,7 @@ from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules._shared.said_tools import SaidCode, read_environment
 from grpo_recipes.rules._shared.training_rows import columns_at, held_out_sets, own_columns
 from grpo_recipes.user_files.functions.classes import Method
-from grpo_recipes.user_files.local_files import listed
+from grpo_recipes.user_files.local_files import name_list
 
 ID = "TOL009"
 KEY = "environment.python"
@@ -26,54 +26,54 @@ def check(context: Context) -> Iterator[Finding]:
     environment = read_environment(context)
     if environment is None:
         return
-    said, found = environment
-    if not found.may_have("reset"):
-        message = f"{said.file}:{found.line}: {said.name} has no method reset"
+    code, environment_class = environment
+    if not environment_class.may_have("reset"):
+        message = f"{code.file}:{environment_class.line}: {code.name} has no method reset"
         because = "TRL raises ValueError when it builds the trainer"
         yield context.finding(message, KEY, because, fix=f"{OPEN}, which begins a new completion")
-    elif "reset" in found.methods and not found.methods["reset"].function.is_decorated:
-        yield from _of_reset(context, said, found.methods["reset"])
+    elif "reset" in environment_class.methods and not environment_class.methods["reset"].function.is_decorated:
+        yield from _of_reset(context, code, environment_class.methods["reset"])
 
 
-def _of_reset(context: Context, said: SaidCode, reset: Method) -> Iterator[Finding]:
+def _of_reset(context: Context, code: SaidCode, reset: Method) -> Iterator[Finding]:
     function = reset.function
-    where = f"{said.file}:{function.line}"
+    where = f"{code.file}:{function.line}"
     if function.is_async:
         because = ["TRL does not await it, and would add a coroutine to the prompt"]
         yield context.finding(f"{where}: reset is asynchronous", KEY, because, fix=OPEN)
         return
     columns = _columns(context)
-    plain = [one for one in function.parameters if one.kind == "plain"]
+    plain = [parameter for parameter in function.parameters if parameter.kind == "plain"]
     if columns is not None:
-        missing = [one.name for one in plain if one.is_needed and one.name not in columns]
+        missing = [parameter.name for parameter in plain if parameter.is_needed and parameter.name not in columns]
         if missing:
-            told = f"{where}: reset reads column {listed(missing)}, which the rows do not have"
+            message = f"{where}: reset reads column {name_list(missing)}, which the rows do not have"
             fix = f'columns: {{{missing[0]}: "{{{{ ... }}}}"}} under dataset, with the column that holds it'
-            yield context.finding(told, KEY, f"TRL calls it with {listed(sorted(columns))}", fix=fix)
-        untaken = sorted(columns - {one.name for one in plain})
-        if untaken and all(one.kind != "**" for one in function.parameters):
-            message = f"{where}: reset does not take {listed(untaken)}"
+            yield context.finding(message, KEY, f"TRL calls it with {name_list(sorted(columns))}", fix=fix)
+        untaken = sorted(columns - {parameter.name for parameter in plain})
+        if untaken and all(parameter.kind != "**" for parameter in function.parameters):
+            message = f"{where}: reset does not take {name_list(untaken)}"
             why = "TRL calls it with every column of the row, which raises TypeError at the first completion"
             yield context.finding(message, KEY, why, fix="add **others as the last parameter")
-    yield from _of_sets(context, where, [one.name for one in plain if one.is_needed])
+    yield from _of_sets(context, where, [parameter.name for parameter in plain if parameter.is_needed])
     if reset.returns and context.value("GRPOConfig.use_vllm") is True and context.value(MODE) == "server":
-        told = "the server uses the first prompt of a row for all its completions"
+        message = "the server uses the first prompt of a row for all its completions"
         reason = f"{where}: the result of reset becomes part of the prompt"
         fix = "return the same text for the same row, or vllm_mode: colocate"
-        yield context.finding(told, MODE, reason, fix=fix, severity="warning")
+        yield context.finding(message, MODE, reason, fix=fix, severity="warning")
 
 
 def _of_sets(context: Context, where: str, needed: list[str]) -> Iterator[Finding]:
     """The findings for held-out rows in local files that lack what `reset` reads."""
-    for name, one in held_out_sets(context) if context.value(REMOVES) is not True else ():
-        own = columns_at(one, "evaluation.path")
-        columns = None if own is None else own | frozenset(one.mapping("dataset.columns")) | {"prompt"}
+    for name, of_set in held_out_sets(context) if context.value(REMOVES) is not True else ():
+        own = columns_at(of_set, "evaluation.path")
+        columns = None if own is None else own | frozenset(of_set.mapping("dataset.columns")) | {"prompt"}
         missing = [] if columns is None else [column for column in needed if column not in columns]
         if missing and columns is not None:
             which = f"held-out set {name} does" if name else "the held-out rows do"
-            told = f"{where}: reset reads column {listed(missing)}, which {which} not have"
+            message = f"{where}: reset reads column {name_list(missing)}, which {which} not have"
             fix = f'columns: {{{missing[0]}: "{{{{ ... }}}}"}} {"in the set" if name else "under dataset"}'
-            yield one.finding(told, "evaluation.path", f"TRL calls it with {listed(sorted(columns))}", fix=fix)
+            yield of_set.finding(message, "evaluation.path", f"TRL calls it with {name_list(sorted(columns))}", fix=fix)
 
 
 def _columns(context: Context) -> frozenset[str] | None:

@@ -15,8 +15,8 @@ from grpo_recipes.rules._shared.context import (
     ITERATIONS,
     MICRO_BATCH,
     Context,
-    decided,
     micro_batches_fed,
+    rule_setting,
 )
 from grpo_recipes.rules._shared.settings import Setting
 from grpo_recipes.rules._shared.training_rows import are_episodes, held_out_sets
@@ -35,26 +35,26 @@ def decide(context: Context) -> Iterator[Setting]:
     if not are_episodes(context):
         return
     if context.value(PROMPT) is None:
-        yield decided(PROMPT, "", "reset returns the prompt")
+        yield rule_setting(PROMPT, "", "reset returns the prompt")
     steps = context.value(STEPS)
     if context.value(ROWS) is None and isinstance(steps, int) and steps > 0:
         fed, taken = micro_batches_fed(context) * context.whole(ITERATIONS), steps * context.whole(ACCUMULATION)
         generations, prompts = -(-taken // max(1, fed)), prompts_of_a_generation(context)
         why = f"{generations} generations of {prompts} prompts"
-        yield decided(ROWS, min(MOST, generations * prompts), why)
+        yield rule_setting(ROWS, min(MOST, generations * prompts), why)
 
 
 def check(context: Context) -> Iterator[Finding]:
     if not are_episodes(context):
         return
     if context.value(ROWS) is None:
-        said = "neither max_steps nor dataset.max_rows sets the number of episodes"
+        message = "neither max_steps nor dataset.max_rows sets the number of episodes"
         because = "an environment that owns its data never runs out of rows; TRL raises ValueError without max_steps"
         yield context.finding(
-            said, STEPS, because, fix="max_steps: 1000; or dataset.max_rows, the number of episodes in an epoch"
+            message, STEPS, because, fix="max_steps: 1000; or dataset.max_rows, the number of episodes in an epoch"
         )
     for name, of_set in held_out_sets(context):
         if of_set.value("evaluation.path") is None and of_set.value(HELD_OUT) is None:
-            said = f"{name or 'evaluation'} has no number of episodes"
+            message = f"{name or 'evaluation'} has no number of episodes"
             because = "the environment owns the data and never runs out of rows"
-            yield of_set.wrong(said, HELD_OUT, because, SOME)
+            yield of_set.wrong(message, HELD_OUT, because, SOME)

@@ -14,7 +14,7 @@ compares the rewards of a group with a tolerance relative to their size.
 
 from collections.abc import Iterator
 
-from grpo_recipes.rules._shared.context import Context, decided
+from grpo_recipes.rules._shared.context import Context, rule_setting
 from grpo_recipes.rules._shared.settings import Setting
 
 ID = "SHM024"
@@ -22,4 +22,4 @@ OWNS = ("shims.equal_rewards",)
 
 
 def decide(context: Context) -> Iterator[Setting]:
-    yield decided(OWNS[0], True, "TRL trains equal rewards on float32's rounding errors")
+    yield rule_setting(OWNS[0], True, "TRL trains equal rewards on float32's rounding errors")

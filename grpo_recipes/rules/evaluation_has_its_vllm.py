@@ -30,6 +30,6 @@ def check(context: Context) -> Iterator[Finding]:
         why = f"{context.facts.source('GRPOConfig')}: the worker can use vLLM for evaluation only since trl 1.11"
     else:
         why = f"generation.use_vllm is false ({context.origin('GRPOConfig.use_vllm')})"
-    said = "evaluation.use_vllm needs a vLLM, and this run has none for held-out rows"
+    message = "evaluation.use_vllm needs a vLLM, and this run has none for held-out rows"
     fix = "use_vllm: null, which uses vLLM if possible"
-    yield context.finding(said, KEY, why, fix=fix, patch=[Patch(("evaluation", "use_vllm"), None)])
+    yield context.finding(message, KEY, why, fix=fix, patch=[Patch(("evaluation", "use_vllm"), None)])

@@ -16,7 +16,7 @@ before 1.11.
 
 from collections.abc import Iterator
 
-from grpo_recipes.rules._shared.context import Context, decided
+from grpo_recipes.rules._shared.context import Context, rule_setting
 from grpo_recipes.rules._shared.said_tools import turns_of
 from grpo_recipes.rules._shared.settings import Setting
 from grpo_recipes.rules._shared.training_rows import image_columns
@@ -47,4 +47,4 @@ def decide(context: Context) -> Iterator[Setting]:
             "transformers",
             "training needs the server's random numbers; evaluation.use_vllm: true uses it anyway",
         )
-    yield decided(GENERATED_BY, who, why)
+    yield rule_setting(GENERATED_BY, who, why)

@@ -9,7 +9,7 @@ support. All of these errors appear only after the model is loaded.
 from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding
-from grpo_recipes.rules._shared.adapter_modules import TARGETS, adapted_model, is_all_linear, words
+from grpo_recipes.rules._shared.adapter_modules import TARGETS, is_all_linear, model_with_adapter, words
 from grpo_recipes.rules._shared.context import Context
 
 ID = "LRA011"
@@ -19,7 +19,7 @@ RAISES = "PEFT raises ValueError when it builds the adapter, after loading the m
 
 
 def check(context: Context) -> Iterator[Finding]:
-    model = adapted_model(context)
+    model = model_with_adapter(context)
     targets = context.value(TARGETS)
     if model is None or not model[1].parameters or not (isinstance(targets, list) or is_all_linear(targets)):
         return
@@ -29,8 +29,8 @@ def check(context: Context) -> Iterator[Finding]:
         for pair in FUSED:
             missing = [name for name in pair if name not in names]
             if len(missing) == 1 and missing[0] in model[1].also:
-                said = f"target_modules names only one of {pair[0]} and {pair[1]}, one tensor in the experts"
-                yield context.wrong(said, TARGETS, RAISES, [*targets, missing[0]])
+                message = f"target_modules names only one of {pair[0]} and {pair[1]}, one tensor in the experts"
+                yield context.wrong(message, TARGETS, RAISES, [*targets, missing[0]])
     if not fused:
         return
     dropout = context.value("LoraConfig.lora_dropout")

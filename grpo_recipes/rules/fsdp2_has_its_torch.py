@@ -15,6 +15,6 @@ APPLIES_TO = {"torch": "<2.6"}
 
 def check(context: Context) -> Iterator[Finding]:
     if context.text("distributed.strategy") == "fsdp2" and context.value("world.device") == "cuda":
-        said = f"fsdp2 needs a newer torch than {context.stack.version('torch')}"
+        message = f"fsdp2 needs a newer torch than {context.stack.version('torch')}"
         because = "accelerate raises ImportError: FSDP2 requires PyTorch >= 2.6.0"
-        yield context.wrong(said, "distributed.strategy", because, "zero3", fix="torch==2.6.0, or strategy: zero3")
+        yield context.wrong(message, "distributed.strategy", because, "zero3", fix="torch==2.6.0, or strategy: zero3")

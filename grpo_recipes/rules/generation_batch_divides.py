@@ -26,7 +26,7 @@ ACCUMULATION = "GRPOConfig.gradient_accumulation_steps"
 def check(context: Context) -> Iterator[Finding]:
     if context.value("training.prompts_per_step") is not None:
         return
-    written = [key for key in (ACCUMULATION, STEPS, BATCH) if context.given(key) and context.value(key) is not None]
+    written = [key for key in (ACCUMULATION, STEPS, BATCH) if context.is_given(key) and context.value(key) is not None]
     nothing = [key for key in written if context.whole(key) < 1]
     for key in nothing:
         name = key.rpartition(".")[2]
@@ -52,8 +52,8 @@ def _shape(context: Context) -> Iterator[Finding]:
     if isinstance(batch, int) and batch % (size * processes):
         step = size * processes
         better = max(step, batch // step * step)
-        said = f"generation_batch_size {batch} is not a multiple of the global batch {step}"
-        yield context.wrong(said, BATCH, f"{step} = per_device_train_batch_size {size} x {processes} processes", better)
+        text = f"generation_batch_size {batch} is not a multiple of the global batch {step}"
+        yield context.wrong(text, BATCH, f"{step} = per_device_train_batch_size {size} x {processes} processes", better)
         return
     yield from _groups(context, size, processes, generations)
 
@@ -65,12 +65,12 @@ def _groups(context: Context, size: int, processes: int, generations: int) -> It
     total = batch if isinstance(batch, int) else size * processes * steps
     if total % generations == 0:
         return
-    key = BATCH if isinstance(batch, int) else STEPS if context.given(STEPS) else ACCUMULATION
+    key = BATCH if isinstance(batch, int) else STEPS if context.is_given(STEPS) else ACCUMULATION
     need = generations // gcd(generations, size * processes)
     value = size * processes * need if key == BATCH else need
     yield context.wrong(
         f"generation batch {total} is not a multiple of num_generations {generations}",
-        key if context.given(key) else "GRPOConfig.num_generations",
+        key if context.is_given(key) else "GRPOConfig.num_generations",
         [
             f"{total} = per_device_train_batch_size {size} x {processes} processes x {steps} steps"
             if not isinstance(batch, int)

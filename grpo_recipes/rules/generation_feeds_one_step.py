@@ -19,8 +19,8 @@ ACCUMULATION = "GRPOConfig.gradient_accumulation_steps"
 def check(context: Context) -> Iterator[Finding]:
     because = [f"trl {context.stack.version('trl')} generates for one optimizer step at a time"]
     if context.whole(PER_GENERATION) > 1:
-        said = f"optimizer_steps_per_generation {context.value(PER_GENERATION)} needs steps_per_generation"
-        yield context.wrong(said, PER_GENERATION, because, 1, fix="optimizer_steps_per_generation: 1, or trl==0.18.0")
-    if context.given(STEPS) and context.value(STEPS) not in (None, context.value(ACCUMULATION)):
-        said = f"steps_per_generation {context.value(STEPS)} differs from gradient_accumulation_steps"
-        yield context.wrong(said, STEPS, because, fix="remove steps_per_generation, or trl==0.18.0")
+        text = f"optimizer_steps_per_generation {context.value(PER_GENERATION)} needs steps_per_generation"
+        yield context.wrong(text, PER_GENERATION, because, 1, fix="optimizer_steps_per_generation: 1, or trl==0.18.0")
+    if context.is_given(STEPS) and context.value(STEPS) not in (None, context.value(ACCUMULATION)):
+        text = f"steps_per_generation {context.value(STEPS)} differs from gradient_accumulation_steps"
+        yield context.wrong(text, STEPS, because, fix="remove steps_per_generation, or trl==0.18.0")

@@ -8,7 +8,7 @@ transformers 4.55.4 every completion differed. Since 0.22, TRL switches checkpoi
 
 from collections.abc import Iterator
 
-from grpo_recipes.rules._shared.context import Context, decided
+from grpo_recipes.rules._shared.context import Context, rule_setting
 from grpo_recipes.rules._shared.settings import Setting
 
 ID = "SHM015"
@@ -19,4 +19,4 @@ READS = ("GRPOConfig.gradient_checkpointing",)
 
 def decide(context: Context) -> Iterator[Setting]:
     if context.value("GRPOConfig.gradient_checkpointing") is True:
-        yield decided(OWNS[0], True, "this TRL generates with checkpointing on")
+        yield rule_setting(OWNS[0], True, "this TRL generates with checkpointing on")

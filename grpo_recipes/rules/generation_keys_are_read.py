@@ -8,12 +8,21 @@ training process raises TypeError at the first generation. Evaluation generates 
 transformers' keys. TRL before 0.19 does not pass these keys on.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from grpo_recipes.contract.findings.finding import Finding, Patch, Path
 from grpo_recipes.contract.findings.wording import nearest_words
-from grpo_recipes.facts.accepted_keys import ALWAYS, LISTS, TRANSFORMERS, VLLM, homes, keys_of, named_by, refused
-from grpo_recipes.rules._shared.context import Context, needed
+from grpo_recipes.facts.accepted_keys import (
+    ALWAYS,
+    LISTS,
+    TRANSFORMERS,
+    VLLM,
+    homes,
+    keys_of,
+    keys_of_newest,
+    keys_to_refuse,
+)
+from grpo_recipes.rules._shared.context import Context, expected_type
 
 ID = "GEN010"
 KEY = "generation.generation_kwargs"
@@ -27,8 +36,8 @@ def check(context: Context) -> Iterator[Finding]:
         return
     fields = context.facts.fields("GRPOConfig")
     if fields is not None and "generation_kwargs" not in fields:
-        said = f"{context.facts.source('GRPOConfig')} does not pass generation_kwargs on"
-        yield _finding(context, HOME, said, "trl 0.19.0 is the first release that does", "remove generation_kwargs")
+        message = f"{context.facts.source('GRPOConfig')} does not pass generation_kwargs on"
+        yield _finding(context, HOME, message, "trl 0.19.0 is the first release that does", "remove generation_kwargs")
         return
     backend = _backend(context)
     known = keys_of(backend, context.facts)
@@ -39,13 +48,15 @@ def check(context: Context) -> Iterator[Finding]:
         elif name in homes():
             home: Path = tuple(homes()[name].split("."))
             moved = [value] if homes()[name] in LISTS and not isinstance(value, list) else value
-            patch = () if home in context.source.marks else (Patch(home, moved),)
+            fix, patch = f"write {homes()[name]}", [Patch(home, moved)]
+            if home in context.source.marks:
+                fix, patch = f"remove {name}, since {homes()[name]} is written", []
             why = "the format has one key for it on every backend"
-            yield _finding(context, path, f"{name} is set by {homes()[name]}", why, f"write {homes()[name]}", patch)
-        elif name in refused():
-            yield _finding(context, path, f"{name} cannot be set in a recipe", refused()[name], f"remove {name}")
-        if name not in ALWAYS and name not in homes() and name not in refused() and known is not None:
-            yield from _judged(context, name, value, known, backend)
+            yield _finding(context, path, f"{name} is set by {homes()[name]}", why, fix, patch)
+        elif name in keys_to_refuse():
+            yield _finding(context, path, f"{name} cannot be set in a recipe", keys_to_refuse()[name], f"remove {name}")
+        if name not in ALWAYS and name not in homes() and name not in keys_to_refuse() and known is not None:
+            yield from _judge_key(context, name, value, known, backend)
     if known is None:
         message = f"whether the target's {backend} reads these keys is unknown"
         because = [f"grpo-run does not know which keys this release of {backend} reads"]
@@ -57,47 +68,49 @@ def _backend(context: Context) -> str:
 
 
 def _finding(
-    context: Context, path: Path, said: str, why: str, fix: str, patch: tuple[Patch, ...] = (), *, warns: bool = False
+    context: Context, path: Path, message: str, why: str, fix: str, patch: Sequence[Patch] = (), *, warns: bool = False
 ) -> Finding:
     """A finding at a key that its fix removes; patch: the key that is set instead."""
     return context.finding(
-        said, KEY, why, fix=fix, patch=[Patch(path, remove=True), *patch], severity="warning" if warns else "error"
+        message, KEY, why, fix=fix, patch=[Patch(path, remove=True), *patch], severity="warning" if warns else "error"
     )
 
 
-def _judged(context: Context, name: str, value: object, known: frozenset[str], backend: str) -> Iterator[Finding]:
+def _judge_key(context: Context, name: str, value: object, known: frozenset[str], backend: str) -> Iterator[Finding]:
     path = (*HOME, name)
     if name not in known:
-        yield _unknown(context, name, value, known, backend)
+        yield _no_such_key(context, name, value, known, backend)
     elif backend == VLLM:
         field = (context.facts.fields("SamplingParams") or {})[name]
-        must = needed(field.annotation, value)
+        must = expected_type(field.annotation, value)
         if must is not None:
-            said = f"{name} is {value!r}, but must be {must}"
-            yield _finding(context, path, said, f"vLLM declares it {field.annotation}", f"remove {name}")
+            message = f"{name} is {value!r}, but must be {must}"
+            yield _finding(context, path, message, f"vLLM declares it {field.annotation}", f"remove {name}")
         elif context.has_section("evaluation") and context.value("evaluation.generated_by") != "vllm":
             why = "transformers generates its completions, and does not know the key"
-            said = f"evaluation samples without {name}"
-            yield _finding(context, path, said, why, f"remove {name}, or evaluation", warns=True)
+            message = f"evaluation samples without {name}"
+            yield _finding(context, path, message, why, f"remove {name}, or evaluation", warns=True)
 
 
-def _unknown(context: Context, name: str, value: object, known: frozenset[str], backend: str) -> Finding:
+def _no_such_key(context: Context, name: str, value: object, known: frozenset[str], backend: str) -> Finding:
     path = (*HOME, name)
     other = TRANSFORMERS if backend == VLLM else VLLM
-    if name in named_by(other, context.facts):
+    if name in keys_of_newest(other, context.facts):
         wanted = str(backend != VLLM).lower()
-        said = f"only {other} supports {name}, but {backend} generates"
+        message = f"only {other} supports {name}, but {backend} generates"
         why = (
             f"use_vllm is {str(backend == VLLM).lower()}: {context.origin(USE_VLLM)}; {_what_happens(context, backend)}"
         )
-        return _finding(context, path, said, why, f"remove {name}, or use_vllm: {wanted}")
+        return _finding(context, path, message, why, f"remove {name}, or use_vllm: {wanted}")
     near = nearest_words(name, sorted(known | set(homes())), cutoff=0.7)
-    said = f"neither vLLM nor transformers supports {name}"
+    message = f"neither vLLM nor transformers supports {name}"
     if not near:
-        return _finding(context, path, said, _what_happens(context, backend), f"remove {name}")
-    place: Path = tuple(homes()[near[0]].split(".")) if near[0] in homes() else (*HOME, near[0])
-    patch = () if place in context.source.marks or near[0] in refused() else (Patch(place, value),)
-    return _finding(context, path, said, _what_happens(context, backend), f"write {'.'.join(map(str, place))}", patch)
+        return _finding(context, path, message, _what_happens(context, backend), f"remove {name}")
+    home: Path = tuple(homes()[near[0]].split(".")) if near[0] in homes() else (*HOME, near[0])
+    fix, patch = f"write {'.'.join(map(str, home))}", [Patch(home, value)]
+    if home in context.source.marks or near[0] in keys_to_refuse():
+        fix, patch = f"remove {name}", []
+    return _finding(context, path, message, _what_happens(context, backend), fix, patch)
 
 
 def _what_happens(context: Context, backend: str) -> str:

@@ -4,9 +4,12 @@ One optimizer step trains on `prompts_per_step` x `num_generations` completions 
 number of processes grpo-run computes the micro-batch, the accumulation steps and the steps that one generation feeds.
 The micro-batch is the given one, or the largest of at most 16384 completion tokens whose update fits into 0.85 of the
 GPU, as `grpo-run fit` estimates; under ZeRO-3 the largest that also leaves room for held-out rows next to the gathered
-weights, if possible. If the completions cannot be split evenly, a different batch would be a different experiment, so
-that is an error and is not rounded. A recipe that claims its processes and micro-batch with `training.cut` gets these,
-and its prompts have to fit them (see BAT006).
+weights, if possible. On a CPU it has at most 1024 completion tokens: larger ones take longer, need more memory, and
+leave fewer micro-batches over which rows can be sorted by their length (SHM025). A loss that depends on the cut, be it
+by a bonus for entropy or the loss of a router, which are means over a micro-batch, keeps the larger limit. If the
+completions cannot be split evenly, a different batch would be a different experiment, so that is an error and is not
+rounded. A recipe that claims its processes and micro-batch with `training.cut` gets these, and its prompts have to fit
+them (see BAT006).
 
 TRL's own batch fields may be written under `trl:` instead of `prompts_per_step`; then only TRL's divisibility is
 checked (see BAT002).
@@ -21,13 +24,14 @@ from grpo_recipes.rules._shared.context import (
     MICRO_BATCH,
     SIZE,
     Context,
-    claimed,
-    decided,
     has_its_micro_batch,
     has_its_processes,
     micro_batch_key,
+    number_of_cut,
+    rule_setting,
 )
 from grpo_recipes.rules._shared.fitting import FILLED, IN_AN_UPDATE, answers_fit, share_needed
+from grpo_recipes.rules._shared.losses import depends_at_all_on_the_cut
 from grpo_recipes.rules._shared.settings import Setting
 
 ID = "BAT001"
@@ -51,6 +55,8 @@ READS = (
 )
 COMPLETION_TOKENS = 16384
 """A micro-batch holds at most this many completion tokens; more gains no speed and costs activations."""
+CPU_TOKENS = 1024
+"""The same on a CPU, where a core is busy with the tokens of one row. Measured in benchmarks/padding.md."""
 USUAL_PROMPTS = 16
 TRIED = 100_000
 """How many smaller micro-batches are tried if one is impossible."""
@@ -66,13 +72,19 @@ def _completions(context: Context) -> tuple[int, int, int]:
     )
 
 
-def _micro_batch(context: Context, per_process: int, processes: int, tokens: int = COMPLETION_TOKENS) -> int | None:
+def _most_tokens(context: Context) -> int:
+    """The most completion tokens of an automatic micro-batch on this machine."""
+    is_on_cpu = context.value("world.device") == "cpu"
+    return CPU_TOKENS if is_on_cpu and depends_at_all_on_the_cut(context) is None else COMPLETION_TOKENS
+
+
+def _micro_batch(context: Context, per_process: int, processes: int, tokens: int) -> int | None:
     """The micro-batch of a process, None if the target has none.
 
     The largest divisor of the process' completions whose tokens fit. If the target asks for whole groups, the smallest
     that has them rather than None; one prompt, or all completions, if that does not change the experiment.
     """
-    generations, cut = context.whole("GRPOConfig.num_generations"), claimed(context, SIZE)
+    generations, cut = context.whole("GRPOConfig.num_generations"), number_of_cut(context, SIZE)
     if cut is not None:
         return cut
     if context.value("batch.one_prompt") is True:
@@ -122,23 +134,23 @@ def decide(context: Context) -> Iterator[Setting]:
     per_process = completions // processes
     size = context.value(MICRO_BATCH)
     if size == "auto":
-        size = _micro_batch(context, per_process, processes)
+        size = _micro_batch(context, per_process, processes, _most_tokens(context))
         if size is None:
             return
-        yield decided(MICRO_BATCH, size, _why(context, size, per_process))
+        yield rule_setting(MICRO_BATCH, size, _why(context, size, per_process))
     if not isinstance(size, int) or per_process % size:
         return
     accumulation = per_process // size
     steps = accumulation * context.whole("grpo.optimizer_steps_per_generation")
     why = f"{prompts} prompts x {completions // prompts} generations / {processes} processes / {size} in a micro-batch"
-    yield decided(ACCUMULATION, accumulation, why)
+    yield rule_setting(ACCUMULATION, accumulation, why)
     why = f"{accumulation} accumulation steps x {context.value('grpo.optimizer_steps_per_generation')} optimizer steps"
-    yield decided(STEPS_PER_GENERATION, steps, why)
+    yield rule_setting(STEPS_PER_GENERATION, steps, why)
 
 
 def _why(context: Context, size: int, per_process: int) -> str:
     """Why the micro-batch has this size."""
-    if claimed(context, SIZE) is not None:
+    if number_of_cut(context, SIZE) is not None:
         return f"{SIZE} is {size}"
     for key in ("batch.one_prompt", "batch.in_one_piece"):
         if context.value(key) is True:
@@ -147,43 +159,45 @@ def _why(context: Context, size: int, per_process: int) -> str:
     whole = " in whole groups" if context.value("batch.whole_groups") is True else ""
     needed = share_needed(context, {MICRO_BATCH: size}, READS, IN_AN_UPDATE)
     share = "" if needed is None else f"; an update needs {needed:.0%} of the GPU, by an estimate"
-    if size * context.whole("GRPOConfig.max_completion_length") > COMPLETION_TOKENS or (needed or 0) > FILLED:
+    tokens = _most_tokens(context)
+    if size * context.whole("GRPOConfig.max_completion_length") > tokens or (needed or 0) > FILLED:
         return f"smallest {of}{whole}{share}"
-    fitting = " that fits the GPU," if size != largest_micro_batch(context, COMPLETION_TOKENS) else ""
-    return f"largest {of}{whole}{fitting} within {COMPLETION_TOKENS} completion tokens{share}"
+    fitting = " that fits the GPU," if size != largest_micro_batch(context, tokens) else ""
+    beyond = "; more take longer on a CPU" if tokens == CPU_TOKENS and size < per_process else ""
+    return f"largest {of}{whole}{fitting} within {tokens} completion tokens{share}{beyond}"
 
 
 def _trl_fields(context: Context) -> list[str]:
     """TRL's own batch fields that the user wrote; null counts as not written."""
-    return [key for key in TRL_FIELDS if context.given(key) and context.settings[key].value is not None]
+    return [key for key in TRL_FIELDS if context.is_given(key) and context.settings[key].value is not None]
 
 
 def _from_trl_fields(context: Context) -> Iterator[Setting]:
     if context.value(MICRO_BATCH) == "auto":
-        one_prompt, cut = context.value("batch.one_prompt") is True, claimed(context, SIZE)
+        one_prompt, cut = context.value("batch.one_prompt") is True, number_of_cut(context, SIZE)
         size = cut or (context.whole("GRPOConfig.num_generations") if one_prompt else 8)
         why = context.settings["batch.one_prompt"].why if one_prompt else "TRL's own default"
         why = why if cut is None else f"{SIZE} is {size}"
-        yield decided(MICRO_BATCH, size, why)
+        yield rule_setting(MICRO_BATCH, size, why)
     if context.value(ACCUMULATION) is None:
-        yield decided(ACCUMULATION, 1, "TRL's own default")
+        yield rule_setting(ACCUMULATION, 1, "TRL's own default")
 
 
 def check(context: Context) -> Iterator[Finding]:
     trl_fields = _trl_fields(context)
     if context.value("training.prompts_per_step") is None:
-        if not trl_fields and not _misplaced(context):
+        if not trl_fields and not _sets_trl_field(context):
             yield _missing(context)
         return
     for key in [key for key in trl_fields if not context.settings[key].refused]:
-        said = f"{context.recipe_key(key)} and training.prompts_per_step both set the batch size"
+        message = f"{context.recipe_key(key)} and training.prompts_per_step both set the batch size"
         because = "accumulation follows from prompts_per_step and the processes"
-        yield context.wrong(said, key, because)
+        yield context.wrong(message, key, because)
     if not trl_fields and has_its_processes(context) and has_its_micro_batch(context):
         yield from _split(context)
 
 
-def _misplaced(context: Context) -> bool:
+def _sets_trl_field(context: Context) -> bool:
     """Whether the recipe sets a batch field of TRL in addition to the micro-batch."""
     written = context.source.values.get("training")
     return isinstance(written, dict) and any(written.get(key.partition(".")[2]) is not None for key in TRL_FIELDS)
@@ -201,7 +215,7 @@ def _missing(context: Context) -> Finding:
 
 def _split(context: Context) -> Iterator[Finding]:
     _, completions, processes = _completions(context)
-    size, cut = context.value(MICRO_BATCH), claimed(context, SIZE)
+    size, cut = context.value(MICRO_BATCH), number_of_cut(context, SIZE)
     if cut is not None and completions % (processes * cut):
         yield _not_of_the_cut(context, cut)
     elif completions % processes:
@@ -219,11 +233,11 @@ def _not_of_the_cut(context: Context, size: int) -> Finding:
     if completions % processes == 0:
         smaller = [f"{SIZE}: {_nearest_below(context, completions // processes, processes, size)}"]
     return context.wrong(
-        f"{completions} completions per step cannot be split into micro-batches of {size} in {_counted(processes)}",
+        f"{completions} completions per step cannot be split into micro-batches of {size} in {_processes(processes)}",
         micro_batch_key(context),
         [
-            _made_of(context, prompts, generations),
-            f"{SIZE} {size} ({context.origin(SIZE)}) x {_counted(processes)} are {at_once} at a time",
+            _product_text(context, prompts, generations),
+            f"{SIZE} {size} ({context.origin(SIZE)}) x {_processes(processes)} are {at_once} at a time",
         ],
         better,
         at=("training", "prompts_per_step"),
@@ -242,7 +256,7 @@ def _not_shared(context: Context) -> Finding:
         f"{completions} completions per step cannot be split over {processes} processes",
         "training.prompts_per_step",
         [
-            _made_of(context, prompts, generations),
+            _product_text(context, prompts, generations),
             f"{processes} processes: {context.settings['world.num_processes'].why}",
         ],
         better,
@@ -255,15 +269,15 @@ def _not_cut(context: Context, size: int) -> Finding:
     prompts, completions, processes = _completions(context)
     per_process = completions // processes
     better = _nearest_below(context, per_process, processes, size)
-    made_of = _made_of(context, prompts, completions // prompts).partition(" = ")[2]
-    said = f"{per_process} completions per process cannot be split into micro-batches of {size}"
-    return context.wrong(said, MICRO_BATCH, f"{per_process} = {made_of} / {_counted(processes)}", better)
+    made_of = _product_text(context, prompts, completions // prompts).partition(" = ")[2]
+    message = f"{per_process} completions per process cannot be split into micro-batches of {size}"
+    return context.wrong(message, MICRO_BATCH, f"{per_process} = {made_of} / {_processes(processes)}", better)
 
 
 def _nearest_below(context: Context, per_process: int, processes: int, size: int) -> int:
     """The largest possible micro-batch up to a size: a larger one may not fit where this one did."""
     if context.value("batch.one_prompt") is True or context.value("batch.in_one_piece") is True:
-        return _micro_batch(context, per_process, processes) or per_process
+        return _micro_batch(context, per_process, processes, COMPLETION_TOKENS) or per_process
     smallest = _smallest(context, processes)
     if per_process % smallest:
         return per_process
@@ -272,7 +286,7 @@ def _nearest_below(context: Context, per_process: int, processes: int, size: int
     return next((size for size in sizes if per_process % size == 0), smallest)
 
 
-def _made_of(context: Context, prompts: int, generations: int) -> str:
+def _product_text(context: Context, prompts: int, generations: int) -> str:
     """ "32 = prompts_per_step 4 (line 3) x num_generations 8 (line 5)"."""
     return (
         f"{prompts * generations} = prompts_per_step {prompts} ({context.origin('training.prompts_per_step')})"
@@ -280,5 +294,5 @@ def _made_of(context: Context, prompts: int, generations: int) -> str:
     )
 
 
-def _counted(processes: int) -> str:
+def _processes(processes: int) -> str:
     return f"{processes} process{'' if processes == 1 else 'es'}"

@@ -30,23 +30,21 @@ def check(context: Context) -> Iterator[Finding]:
         because = "the turns of a completion cannot be played again for the groups that are kept"
         yield context.wrong(f"resample_groups cannot be combined with `{played}`", RESAMPLE, because, 0)
     elif context.items("datasets"):
-        if context.value("dataset.sort_by") is not None or context.given(SHUFFLES):
-            said, because = (
-                "resample_groups needs shuffled sources",
-                "further prompts come next in each source; in its own order they differ from the others",
-            )
-            yield context.wrong(said, RESAMPLE, because, 0)
+        if context.value("dataset.sort_by") is not None or context.is_given(SHUFFLES):
+            message = "resample_groups needs shuffled sources"
+            because = "further prompts come next in each source; in its own order they differ from the others"
+            yield context.wrong(message, RESAMPLE, because, 0)
     elif context.value(SHUFFLES) is False:
-        said = "resample_groups needs shuffled data"
+        message = "resample_groups needs shuffled data"
         because = "further prompts come from the end of the data; in its own order they differ from the others"
-        yield context.wrong(said, SHUFFLES, because, True, fix="shuffle_dataset: true, or resample_groups: 0")
+        yield context.wrong(message, SHUFFLES, because, True, fix="shuffle_dataset: true, or resample_groups: 0")
     elif (
         not context.items("datasets")
         and (rows := _rows(context)) is not None
         and rows <= (prompts := prompts_of_a_generation(context))
     ):
-        said = "resample_groups has no further prompts to draw"
-        yield context.wrong(said, RESAMPLE, f"one generation of {prompts} prompts uses all {rows} rows", 0)
+        message = "resample_groups has no further prompts to draw"
+        yield context.wrong(message, RESAMPLE, f"one generation of {prompts} prompts uses all {rows} rows", 0)
 
 
 def _rows(context: Context) -> int | None:

@@ -35,7 +35,7 @@ def _why_not(context: Context, size: int) -> str | None:
     if context.value("training.prompts_per_step") is None:
         return "without training.prompts_per_step the accumulation does not follow from the micro-batch"
     if size % 2:
-        return f"{size} is odd ({context.origin(MICRO_BATCH)})" if context.given(MICRO_BATCH) else None
+        return f"{size} is odd ({context.origin(MICRO_BATCH)})" if context.is_given(MICRO_BATCH) else None
     processes, generations = context.whole("world.num_processes"), context.whole("GRPOConfig.num_generations")
     if context.value("batch.whole_groups") is True and size // 2 * processes % generations:
         why = context.settings["batch.whole_groups"].why

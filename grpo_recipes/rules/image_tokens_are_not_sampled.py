@@ -9,7 +9,7 @@ suppresses it on older releases, and together with other tokens.
 from collections.abc import Iterator
 
 from grpo_recipes.facts.released.windows import is_within
-from grpo_recipes.rules._shared.context import Context, decided
+from grpo_recipes.rules._shared.context import Context, rule_setting
 from grpo_recipes.rules._shared.settings import Setting
 from grpo_recipes.rules._shared.training_rows import image_columns
 
@@ -22,6 +22,6 @@ def decide(context: Context) -> Iterator[Setting]:
         return
     trl = context.stack.version("trl")
     if trl is not None and is_within(trl, "<1.16.0"):
-        yield decided(OWNS[0], True, "this TRL lets the policy sample the token of an image")
+        yield rule_setting(OWNS[0], True, "this TRL lets the policy sample the token of an image")
     elif "suppress_tokens" in context.mapping("generation.generation_kwargs"):
-        yield decided(OWNS[0], True, "suppress_tokens replaces TRL's own list, which has the token of an image")
+        yield rule_setting(OWNS[0], True, "suppress_tokens replaces TRL's own list, which has the token of an image")

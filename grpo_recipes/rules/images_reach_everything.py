@@ -69,24 +69,26 @@ def _other_columns(context: Context) -> Iterator[Finding]:
     for name in PICTURES:
         is_other = name in added or (name in own and name not in image_columns(context))
         if is_other and not reads_text_alone(context):
-            yield _unnamed(context, f"a column {name}", "dataset.columns" if name in added else "dataset.path")
+            yield _images_without_name(
+                context, f"a column {name}", "dataset.columns" if name in added else "dataset.path"
+            )
     prompt = (first_row_of(context) or {}).get("prompt")
     messages = prompt if isinstance(prompt, list) and context.value("dataset.prompt") is None else []
     if any(isinstance(message, Mapping) and has_picture(message) for message in messages):
-        yield _unnamed(context, "messages", "dataset.path")
+        yield _images_without_name(context, "messages", "dataset.path")
 
 
-def _unnamed(context: Context, place: str, key: str) -> Finding:
+def _images_without_name(context: Context, where: str, key: str) -> Finding:
     config = model_config(context)
     of_text = text_model(config) if config is not None and sees(config) else None
     instead = f", with a text model such as {of_text} for {context.text(MODEL)}" if of_text else ""
-    said = f"the rows have images in {place}, which dataset.images does not name"
+    message = f"the rows have images in {where}, which dataset.images does not name"
     because = "only the trainer would see them; evaluation would silently leave them out"
-    if instead or key == "dataset.columns" or place == "messages":
+    if instead or key == "dataset.columns" or where == "messages":
         fix = f"a column of images that dataset.images names; or remove them and train on text{instead}"
     else:
-        fix = f"dataset.images: {place.removeprefix('a column ')}"
-    return context.finding(said, key, because, fix=fix)
+        fix = f"dataset.images: {where.removeprefix('a column ')}"
+    return context.finding(message, key, because, fix=fix)
 
 
 def _with_images(context: Context) -> Iterator[Finding]:
@@ -112,18 +114,20 @@ def _with_images(context: Context) -> Iterator[Finding]:
     for key, what, why, fix in BESIDE:
         if key in context.settings and context.value(key):
             yield context.finding(f"dataset.images cannot be combined with {what}", key, why, fix=fix)
-    for kept in images_kept_from_vllm(context) if context.value("GRPOConfig.use_vllm") is True else ():
-        yield context.finding(f"dataset.images cannot be combined with {kept.what}", kept.key, kept.why, fix=kept.fix)
+    for obstacle in images_kept_from_vllm(context) if context.value("GRPOConfig.use_vllm") is True else ():
+        yield context.finding(
+            f"dataset.images cannot be combined with {obstacle.what}", obstacle.key, obstacle.why, fix=obstacle.fix
+        )
     if config is not None and config.get("model_type") == "paligemma":
         yield from _of_paligemma(context)
     if context.value("distributed.strategy") == "fsdp2" and (config or {}).get("model_type") not in ON_FSDP2:
-        said = "dataset.images cannot be combined with fsdp2"
+        message = "dataset.images cannot be combined with fsdp2"
         because = "of the vision-language models, only Idefics3 was tested with it; others fail to start"
-        yield context.wrong(said, "distributed.strategy", because, "zero3", fix="strategy: zero3")
+        yield context.wrong(message, "distributed.strategy", because, "zero3", fix="strategy: zero3")
     for section in ("environment", "environments", "rollout"):
         if context.has_section(section):
-            said = f"dataset.images cannot be combined with {section}"
-            yield context.finding(said, section, _UNTRIED, fix=f"train without {section}")
+            message = f"dataset.images cannot be combined with {section}"
+            yield context.finding(message, section, _UNTRIED, fix=f"train without {section}")
     if any(reward.get("model") is not None for reward in context.items("rewards")):
         because = "TRL passes it the prompt and the completion as text"
         yield context.finding(
@@ -136,15 +140,15 @@ def _of_paligemma(context: Context) -> Iterator[Finding]:
     for key, wanted in SCORED_BEFORE:
         if (value := context.value(key)) not in (None, wanted):
             name = key.partition(".")[2]
-            said = f"PaliGemma with images cannot be trained with {name} {value}"
-            yield context.wrong(said, key, because, wanted, fix=f"{name}: {wanted}")
+            message = f"PaliGemma with images cannot be trained with {name} {value}"
+            yield context.wrong(message, key, because, wanted, fix=f"{name}: {wanted}")
 
 
 def _without(context: Context) -> Iterator[Finding]:
-    if any(one.get("images") for one in context.items("datasets")):
+    if any(source.get("images") for source in context.items("datasets")):
         because = "all sources of a mixture have the same columns, and a source without images has only text"
-        said = "some sources have images and others do not"
-        yield context.finding(said, "datasets", because, fix="set images in each source")
+        message = "some sources have images and others do not"
+        yield context.finding(message, "datasets", because, fix="set images in each source")
     elif context.value("dataset.max_pixels") is not None:
         because = "the recipe names no column of images"
         fix = "dataset.images: the column with the images; or remove max_pixels"

@@ -57,5 +57,5 @@ def _value(context: Context, name: str) -> object:
 
 
 def _finding(context: Context, name: str, what: str, why: str, better: object) -> Finding:
-    said = f"vllm_importance_sampling: {what}"
-    return context.wrong(said, f"GRPOConfig.{NAME}{name}", why, better)
+    message = f"vllm_importance_sampling: {what}"
+    return context.wrong(message, f"GRPOConfig.{NAME}{name}", why, better)

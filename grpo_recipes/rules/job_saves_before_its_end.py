@@ -9,7 +9,7 @@ signal_seconds covers the whole limit, each start of the job saves immediately a
 from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding
-from grpo_recipes.rules._shared.context import Context, decided
+from grpo_recipes.rules._shared.context import Context, rule_setting
 from grpo_recipes.rules._shared.machines import is_slurm
 from grpo_recipes.rules._shared.settings import Setting
 
@@ -29,7 +29,7 @@ def decide(context: Context) -> Iterator[Setting]:
         why = "ten minutes, since the length of a step is unknown"
     else:
         why = f"a quarter of the time limit of {limit} seconds"
-    yield decided(SIGNAL, USUAL_S if limit is None else _within(limit), why)
+    yield rule_setting(SIGNAL, USUAL_S if limit is None else _within(limit), why)
 
 
 def check(context: Context) -> Iterator[Finding]:
@@ -38,9 +38,9 @@ def check(context: Context) -> Iterator[Finding]:
     limit, signal = seconds(context.value(TIME)), context.whole(SIGNAL)
     if limit is not None and signal >= limit:
         better = _within(limit)
-        said = f"signal_seconds {signal} covers the whole time limit of {limit} seconds"
+        message = f"signal_seconds {signal} covers the whole time limit of {limit} seconds"
         because = [f"slurm.time: {context.origin(TIME)}", "each start of the job would save immediately and stop"]
-        yield context.wrong(said, SIGNAL, because, better)
+        yield context.wrong(message, SIGNAL, because, better)
 
 
 def _within(limit: int) -> int:

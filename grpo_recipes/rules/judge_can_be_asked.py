@@ -2,10 +2,10 @@
 
 `judge.prompt` is a jinja2 template, and has to use `completion`; otherwise every completion of a row gets the same
 score. `judge.score` is a regular expression with one group, the number; without it the answer has to contain one
-number, or end with one, as in "7/10". grpo-run sets model, messages, stream and n, so `judge.request` cannot. The key
-of an endpoint is never in a recipe: `judge.key_variable` names an environment variable whose name marks a secret,
-because grpo-run hides the values of these variables in everything that it writes. RWD002 checks the other columns that
-the template reads.
+number, or end with one, as in "7/10". A pattern that reads the 10 there gives every completion the highest score. grpo-
+run sets model, messages, stream and n, so `judge.request` cannot. The key of an endpoint is never in a recipe:
+`judge.key_variable` names an environment variable whose name marks a secret, because grpo-run hides the values of these
+variables in everything that it writes. RWD002 checks the other columns that the template reads.
 """
 
 import re
@@ -42,10 +42,10 @@ def check(context: Context) -> Iterator[Finding]:
 
 
 def _at(
-    context: Context, path: Path, said: str, because: str, fix: str | None = None, patch: Patch | None = None
+    context: Context, path: Path, message: str, because: str, fix: str | None = None, patch: Patch | None = None
 ) -> Finding:
     mark = context.source.mark(path)
-    return context.finding(said, "rewards", because, fix=fix, patch=[] if patch is None else [patch], mark=mark)
+    return context.finding(message, "rewards", because, fix=fix, patch=[] if patch is None else [patch], mark=mark)
 
 
 def _judge(context: Context, path: Path, judge: dict[str, Any]) -> Iterator[Finding]:
@@ -74,18 +74,23 @@ def _judge(context: Context, path: Path, judge: dict[str, Any]) -> Iterator[Find
             yield _at(context, (*path, "key_variable"), "key_variable does not name a secret", because, fix=fix)
         elif not re.fullmatch(_LOOPBACK, url):
             because = "base_url begins with http, so anyone on the way can read the key and the texts"
-            said = "the judge's key would travel unencrypted"
-            yield _at(context, address, said, because, fix="https, if the endpoint supports it")._replace(
+            message = "the judge's key would travel unencrypted"
+            yield _at(context, address, message, because, fix="https, if the endpoint supports it")._replace(
                 severity="warning"
             )
     for name in (name for name in _OWN if name in judge["request"]):
         own, fix = (*path, "request", name), "judge.model" if name == "model" else "judge.prompt"
         because = "grpo-run sends one message and reads one whole answer"
-        fix = f"leave it out{f', and use {fix}' if name in ('model', 'messages') else ''}"
+        fix = f"remove it{f', and use {fix}' if name in ('model', 'messages') else ''}"
         yield _at(context, own, f"judge.request cannot set {name}", because, fix=fix, patch=Patch(own, remove=True))
     if judge["score"] is not None and (wrong := _not_one_group(judge["score"])):
         because = "the group is the number, e.g. score: 'Score: ([0-9.]+)'"
         yield _at(context, (*path, "score"), f"judge.score {wrong}", because, fix="put only the number in ( )")
+    elif judge["score"] is not None and (asked := _scale_read_as_score(judge["score"], str(judge["prompt"]))):
+        because = "judge.score takes the last match, so every completion gets the highest score"
+        fix = "score: '([0-9.]+)/[0-9]+'"
+        message = f"judge.score reads the scale's end in {asked}, the form that the prompt asks for"
+        yield _at(context, (*path, "score"), message, because, fix=fix)._replace(severity="warning")
     if scale is not None and not scale[0] < scale[1]:
         because = "its first number is the lowest score, which becomes 0, and its second the highest, which becomes 1"
         yield _at(
@@ -96,6 +101,15 @@ def _judge(context: Context, path: Path, judge: dict[str, Any]) -> Iterator[Find
             patch=Patch((*path, "scale"), scale[::-1]) if scale[0] > scale[1] else None,
             fix=None if scale[0] > scale[1] else "scale: [0, 10]",
         )
+
+
+def _scale_read_as_score(pattern: str, prompt: str) -> str:
+    """A score as the prompt asks for it, such as "7/10", in which the pattern reads the 10; "" if it reads the 7."""
+    for _, most in re.findall(r"(\w+|[>}\])])\s*/\s*([0-9]+)", prompt):
+        read = re.findall(pattern, f"Score: 7/{most}")[-1:]
+        if read == [most]:
+            return f"7/{most}"
+    return ""
 
 
 def _not_one_group(pattern: str) -> str:

@@ -24,7 +24,7 @@ def check(context: Context) -> Iterator[Finding]:
     for pair in broken_pairs():
         if pair.when and pair.holds(context.stack) and pair.is_met(_values(context, pair)):
             yield context.finding(
-                f"{pair.named(context.stack)}: {pair.happens}",
+                f"{pair.text_for(context.stack)}: {pair.happens}",
                 pair.when[0][0],
                 [pair.because, f"seen: {pair.seen}"],
                 fix=pair.fix,

@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding, Patch, Path
-from grpo_recipes.rules._shared.context import Context, found_at
+from grpo_recipes.rules._shared.context import Context, finding_at
 
 ID = "TRU003"
 IMPORTING = ("megatron_core", "auto_mapping")
@@ -21,14 +21,14 @@ def check(context: Context) -> Iterator[Finding]:
     for name in IMPORTING:
         if context.value(f"LoraConfig.{name}") not in (None, "megatron.core"):
             because = "PEFT would import the module"
-            yield _refused(context, ("lora", name), f"lora.{name} is refused", because)
+            yield _refusal(context, ("lora", name), f"lora.{name} is refused", because)
     for path in _outside(context.mapping("distributed.deepspeed"), DEEPSPEED):
         name = ".".join(map(str, path[len(DEEPSPEED) :]))
         because = "DeepSpeed writes there, and a run may write only into its run folder; use a relative path"
-        yield _refused(context, path, f"the path of {name} is outside the run folder", because)
+        yield _refusal(context, path, f"the path of {name} is outside the run folder", because)
     if context.mapping("distributed.deepspeed").get("compile"):
         because = "some releases of DeepSpeed import the module in its backend"
-        yield _refused(context, (*DEEPSPEED, "compile"), "the DeepSpeed key compile is refused", because)
+        yield _refusal(context, (*DEEPSPEED, "compile"), "the DeepSpeed key compile is refused", because)
 
 
 def _outside(value: object, path: Path) -> Iterator[Path]:
@@ -44,5 +44,5 @@ def _outside(value: object, path: Path) -> Iterator[Path]:
         yield path
 
 
-def _refused(context: Context, path: Path, message: str, because: str) -> Finding:
-    return found_at(context.source, ID, path, message, because=[because], patch=[Patch(path, remove=True)])
+def _refusal(context: Context, path: Path, message: str, because: str) -> Finding:
+    return finding_at(context.source, ID, path, message, because=[because], patch=[Patch(path, remove=True)])

@@ -13,8 +13,8 @@ library's code and not in the checkpoint; and comparing versions as strings, by 
 
 from collections.abc import Iterator
 
-from grpo_recipes.facts.released.logits import passed_logits_keyword
-from grpo_recipes.rules._shared.context import Context, decided
+from grpo_recipes.facts.released.logits import logits_keyword_of_trl
+from grpo_recipes.rules._shared.context import Context, rule_setting
 from grpo_recipes.rules._shared.loaded_model import has_own_code, model_config
 from grpo_recipes.rules._shared.settings import Setting
 
@@ -25,7 +25,7 @@ OWNS = ("shims.logits_to_keep",)
 
 def decide(context: Context) -> Iterator[Setting]:
     trl = context.stack.version("trl")
-    passed = None if trl is None else passed_logits_keyword(trl)
+    passed = None if trl is None else logits_keyword_of_trl(trl)
     if passed is None:
         return
     name = _model_class(context)
@@ -37,7 +37,7 @@ def decide(context: Context) -> Iterator[Setting]:
     else:
         release = f"{name} of transformers {context.stack.version('transformers')}"
         why = f"{release} takes {known.name or 'no such keyword'}, trl {trl} passes {passed}"
-    yield decided(OWNS[0], True, why)
+    yield rule_setting(OWNS[0], True, why)
 
 
 def _model_class(context: Context) -> str | None:

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.facts.released.windows import is_within
-from grpo_recipes.rules._shared.context import MICRO_BATCH, Context, decided, has_cut
+from grpo_recipes.rules._shared.context import MICRO_BATCH, Context, has_cut, rule_setting
 from grpo_recipes.rules._shared.losses import LOSS, QUANTILE, WHOLE, depends_on_the_cut
 from grpo_recipes.rules._shared.settings import Setting
 
@@ -48,10 +48,10 @@ def decide(context: Context) -> Iterator[Setting]:
         return
     if key is not None:
         why = f"{key.partition('.')[2]} {context.value(key)} depends on the micro-batch, which is the whole batch"
-        yield decided(OWNS[0], True, why)
+        yield rule_setting(OWNS[0], True, why)
     elif context.value(LOSS) == "dapo" and not _knows_dapo(context):
         why = "this TRL computes dapo as bnpo, which is the same on a batch in one piece"
-        yield decided(OWNS[0], True, why)
+        yield rule_setting(OWNS[0], True, why)
 
 
 def check(context: Context) -> Iterator[Finding]:

@@ -23,6 +23,6 @@ def check(context: Context) -> Iterator[Finding]:
         key = f"GRPOConfig.{name}"
         if context.value(key) == value:
             continue
-        said = f"loss_type luspo with {name} {context.value(key)} averages padding into the loss"
+        message = f"loss_type luspo with {name} {context.value(key)} averages padding into the loss"
         because = f"trl {context.stack.version('trl')} multiplies the loss of each token by the sequence's length"
-        yield context.wrong(said, key, because, value, fix=f"{name}: {value}, or trl==1.10.0")
+        yield context.wrong(message, key, because, value, fix=f"{name}: {value}, or trl==1.10.0")

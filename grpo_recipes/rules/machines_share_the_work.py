@@ -17,6 +17,6 @@ def check(context: Context) -> Iterator[Finding]:
     if context.value("world.device") != "cpu" or processes % nodes == 0:
         return
     better = -(-processes // nodes) * nodes
-    said = f"{processes} process{'' if processes == 1 else 'es'} cannot be split evenly over {nodes} machines"
+    message = f"{processes} process{'' if processes == 1 else 'es'} cannot be split evenly over {nodes} machines"
     because = ["accelerate starts the same number on each machine", context.settings["world.num_nodes"].why]
-    yield context.wrong(said, "launch.num_processes", because, better)
+    yield context.wrong(message, "launch.num_processes", because, better)

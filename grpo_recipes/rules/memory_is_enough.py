@@ -60,14 +60,14 @@ def check(context: Context) -> Iterator[Finding]:
     if needs.config is None:
         yield _not_known(context, f"grpo-run does not know the sizes of {context.text(MODEL)}")
         return
-    found = needs.estimate()
-    peak, verdict = found.peak(), found.verdict()
+    estimate = needs.estimate()
+    peak, verdict = estimate.peak(), estimate.verdict()
     if peak is None:
-        yield _not_known(context, found.unknown)
+        yield _not_known(context, estimate.unknown)
     elif verdict != "fits":
         from grpo_recipes.rules._shared.less_memory import less_memory
 
-        is_error = any(phase.certain() > memory for phase in found.phases)
+        is_error = any(phase.certain() > memory for phase in estimate.phases)
         is_error = is_error or (not needs.update.pixels and _least(needs) > SURELY * memory)
         needed = "" if is_error else f"{peak.certain() / GIB:.1f} to "
         in_vllm, is_same = sizes(context), learns_the_same_in_shards(context)
@@ -84,7 +84,7 @@ def check(context: Context) -> Iterator[Finding]:
             [
                 listed,
                 f"an estimate for {largest}, strategy {needs.layout.strategy}",
-                *(f"assumed: {one}" for one in needs.assumed),
+                *(f"assumed: {assumption}" for assumption in needs.assumed),
             ],
             fix=", or ".join(way.said for way in ways) or "a smaller model: no known change is enough",
             patch=keeping,

@@ -12,10 +12,10 @@ from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.rules._shared.context import (
     MICRO_BATCH,
     Context,
-    decided,
     has_cut,
     micro_batch_key,
     micro_batch_patches,
+    rule_setting,
 )
 from grpo_recipes.rules._shared.settings import Setting
 
@@ -25,7 +25,7 @@ OWNS = ("batch.whole_groups",)
 
 
 def decide(context: Context) -> Iterator[Setting]:
-    yield decided(OWNS[0], True, "this TRL compares rewards within a micro-batch")
+    yield rule_setting(OWNS[0], True, "this TRL compares rewards within a micro-batch")
 
 
 def check(context: Context) -> Iterator[Finding]:

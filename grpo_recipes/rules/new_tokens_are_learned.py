@@ -26,6 +26,6 @@ def check(context: Context) -> Iterator[Finding]:
     if context.value(ROWS) or any("emb" in name or name.endswith("wte") for name in trained):
         return
     text, patch = both_ends(context)
-    said = f"the adapter leaves the embeddings of {', '.join(map(str, tokens))} at random values"
+    message = f"the adapter leaves the embeddings of {', '.join(map(str, tokens))} at random values"
     because = "LoRA freezes the embeddings, and the rows of new tokens start at random values"
-    yield context.finding(said, KEY, because, severity="warning", fix=f"lora: {{{text}}}", patch=patch)
+    yield context.finding(message, KEY, because, severity="warning", fix=f"lora: {{{text}}}", patch=patch)

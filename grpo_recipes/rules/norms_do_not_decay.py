@@ -7,7 +7,7 @@ same weights as the newest release.
 
 from collections.abc import Iterator
 
-from grpo_recipes.rules._shared.context import Context, decided
+from grpo_recipes.rules._shared.context import Context, rule_setting
 from grpo_recipes.rules._shared.settings import Setting
 
 ID = "SHM018"
@@ -20,4 +20,4 @@ DECAY = "GRPOConfig.weight_decay"
 def decide(context: Context) -> Iterator[Setting]:
     only_matrices = context.has_section("lora") and not context.settings.under("LoraConfig").get("modules_to_save")
     if context.value(DECAY) != 0 and not only_matrices:
-        yield decided(OWNS[0], True, "this transformers decays some norms")
+        yield rule_setting(OWNS[0], True, "this transformers decays some norms")

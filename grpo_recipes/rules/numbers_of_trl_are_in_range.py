@@ -49,8 +49,8 @@ def _multiple(text: str) -> int | str | None:
 
 
 def _no_multiple(context: Context, text: str) -> Finding:
-    said = f"{PADDING} is {text}, but must be a whole number, auto or none"
-    return context.wrong(said, f"GRPOConfig.{PADDING}", "GRPOConfig raises ValueError for any other word", 8)
+    message = f"{PADDING} is {text}, but must be a whole number, auto or none"
+    return context.wrong(message, f"GRPOConfig.{PADDING}", "GRPOConfig raises ValueError for any other word", 8)
 
 
 def _entropy_bounds(context: Context) -> Iterator[Finding]:
@@ -58,8 +58,8 @@ def _entropy_bounds(context: Context) -> Iterator[Finding]:
     if context.value("GRPOConfig.use_adaptive_entropy") is not True:
         return
     if isinstance(least, int | float) and isinstance(greatest, int | float) and least > greatest:
-        said = f"entropy_coef_min {least} exceeds entropy_coef_max {greatest}"
+        message = f"entropy_coef_min {least} exceeds entropy_coef_max {greatest}"
         because = "the coefficient would jump between them"
         yield context.wrong(
-            said, LEAST if context.given(LEAST) else GREATEST, because, greatest, at=("trl", "entropy_coef_min")
+            message, LEAST if context.is_given(LEAST) else GREATEST, because, greatest, at=("trl", "entropy_coef_min")
         )

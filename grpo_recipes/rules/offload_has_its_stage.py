@@ -28,33 +28,33 @@ def check(context: Context) -> Iterator[Finding]:
     for key in offloaded:
         yield from _impossible(context, key) or _without_path(context, key)
     if OPTIMIZER in offloaded and context.value("world.device") == "cuda":
-        yield from _replaced(context)
+        yield from _find_replaced_optimizer(context)
 
 
 def _without_deepspeed(context: Context, offloaded: list[str]) -> Iterator[Finding]:
     strategy = context.text("distributed.strategy")
     for key in [*offloaded, *([EXTRA] if context.mapping(EXTRA) else [])]:
         name = key.partition(".")[2]
-        said = f"{name} needs DeepSpeed, but the strategy is {strategy}"
+        message = f"{name} needs DeepSpeed, but the strategy is {strategy}"
         because = "only zero1, zero2 and zero3 read it"
-        yield context.wrong(said, key, because, fix=f"strategy: zero3, or remove {name}")
+        yield context.wrong(message, key, because, fix=f"strategy: zero3, or remove {name}")
 
 
 def _impossible(context: Context, key: str) -> list[Finding]:
     """At most one finding: the first reason why nothing is offloaded."""
     strategy, device = context.text("distributed.strategy"), context.text(key)
     if context.value("world.device") == "cpu":
-        said = f"{key.partition('.')[2]} {device} has no effect on the CPU"
+        message = f"{key.partition('.')[2]} {device} has no effect on the CPU"
         why = "it saves no memory, and DeepSpeed compiles its CPU optimizer when the run starts"
     elif key == PARAMETERS and strategy != "zero3":
-        said = f"offload_param_device needs zero3, but the strategy is {strategy}"
+        message = f"offload_param_device needs zero3, but the strategy is {strategy}"
         why = "the other stages silently keep whole parameters on the GPU"
     elif key == OPTIMIZER and device == "nvme" and strategy != "zero3":
-        said = f"optimizer states on nvme need zero3, but the strategy is {strategy}"
+        message = f"optimizer states on nvme need zero3, but the strategy is {strategy}"
         why = "the other stages silently keep them in memory"
     else:
         return []
-    return [context.wrong(said, key, why, "none")]
+    return [context.wrong(message, key, why, "none")]
 
 
 def _without_path(context: Context, key: str) -> list[Finding]:
@@ -73,22 +73,20 @@ def _without_path(context: Context, key: str) -> list[Finding]:
     ]
 
 
-def _replaced(context: Context) -> Iterator[Finding]:
+def _find_replaced_optimizer(context: Context) -> Iterator[Finding]:
     if context.mapping(EXTRA).get(FORCE) is False:
         return
     optim = context.text("GRPOConfig.optim")
     lost = [name for name, own in ITS_OWN.items() if context.value(f"GRPOConfig.{name}") != own]
     if optim not in SAME_ALGORITHM:
-        said, why = (
-            f"optim {optim} is replaced by Adam",
-            "accelerate uses DeepSpeed's CPU Adam instead of any optimizer",
-        )
+        what = f"optim {optim} is replaced by Adam"
+        why = "accelerate uses DeepSpeed's CPU Adam instead of any optimizer"
     elif lost:
-        said = f"{', '.join(lost)} would be lost"
+        what = f"{', '.join(lost)} would be lost"
         why = "accelerate passes only the learning rate and the weight decay to DeepSpeed's CPU Adam"
     else:
         return
-    message = f"{said} when its states are offloaded"
+    message = f"{what} when its states are offloaded"
     yield context.wrong(
         message, OPTIMIZER, why, False, at=("distributed", "deepspeed", FORCE), fix=f"deepspeed: {{{FORCE}: false}}"
     )

@@ -45,22 +45,22 @@ def _package(context: Context, optim: str) -> Iterator[Finding]:
         yield context.not_checked(message, OPTIM, because)
     elif context.stack.is_absent(package):
         install = "'grpo-recipes[quantization]'" if package == "bitsandbytes" else package
-        said = f"optim {optim} needs {package}, which is not installed"
+        message = f"optim {optim} needs {package}, which is not installed"
         why = "the trainer raises ImportError after loading the model"
-        yield context.finding(said, OPTIM, why, fix=f"pip install {install}, or optim: adamw_torch_fused")
+        yield context.finding(message, OPTIM, why, fix=f"pip install {install}, or optim: adamw_torch_fused")
 
 
 def _target_modules(context: Context, optim: str) -> Iterator[Finding]:
     targets = context.value(TARGETS)
     if not optim.startswith(LOW_RANK):
-        if context.given(TARGETS) and targets is not None:
-            said = f"optim_target_modules has no effect on optim {optim}"
-            yield context.wrong(said, TARGETS, "only GaLore and APOLLO read optim_target_modules", severity="warning")
+        if context.is_given(TARGETS) and targets is not None:
+            text = f"optim_target_modules has no effect on optim {optim}"
+            yield context.wrong(text, TARGETS, "only GaLore and APOLLO read optim_target_modules", severity="warning")
     elif not isinstance(targets, str | list) or not targets:
-        said = f"optim {optim} needs optim_target_modules"
+        text = f"optim {optim} needs optim_target_modules"
         because = "without them, the trainer raises ValueError after loading the model"
         yield context.wrong(
-            said, OPTIM if targets is None else TARGETS, because, "all-linear", at=("trl", "optim_target_modules")
+            text, OPTIM if targets is None else TARGETS, because, "all-linear", at=("trl", "optim_target_modules")
         )
 
 
@@ -80,9 +80,9 @@ def _layerwise(context: Context, optim: str) -> Iterator[Finding]:
 def _args(context: Context, optim: str, text: str) -> Iterator[Finding]:
     parts, arguments = text.replace(" ", "").split(","), table("trainer_words")["optimizer_arguments"]
     if any(part.count("=") != 1 for part in parts):
-        said = f"optim_args {text} is not name=value,name=value"
+        message = f"optim_args {text} is not name=value,name=value"
         because = "the trainer raises ValueError after loading the model"
-        yield context.finding(said, ARGS, because, fix=f'optim_args: "{(arguments.get(optim) or ("name",))[0]}=..."')
+        yield context.finding(message, ARGS, because, fix=f'optim_args: "{(arguments.get(optim) or ("name",))[0]}=..."')
         return
     if optim.startswith("rmsprop_bnb"):
         because = "bitsandbytes gets them as strings and raises TypeError"
@@ -92,8 +92,8 @@ def _args(context: Context, optim: str, text: str) -> Iterator[Finding]:
     read = arguments[max(fitting, key=len)] if fitting else ()
     unread = [part for part in parts if part.partition("=")[0] not in read]
     if unread:
-        kept = ",".join(part for part in parts if part not in unread)
+        remaining = ",".join(part for part in parts if part not in unread)
         message = f"optim {optim} does not read {', '.join(part.partition('=')[0] for part in unread)}"
         why = f"it reads {', '.join(read)}" if read else "it does not read optim_args"
-        fix = f'optim_args: "{kept}"' if kept else "remove optim_args"
-        yield context.wrong(message, ARGS, why, kept or None, severity="warning", fix=fix)
+        fix = f'optim_args: "{remaining}"' if remaining else "remove optim_args"
+        yield context.wrong(message, ARGS, why, remaining or None, severity="warning", fix=fix)

@@ -10,10 +10,10 @@ shares of the sources would be left to chance. A recipe can shuffle episodes.
 from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding
-from grpo_recipes.rules._shared.context import Context, decided
+from grpo_recipes.rules._shared.context import Context, rule_setting
 from grpo_recipes.rules._shared.settings import Setting
 from grpo_recipes.rules._shared.training_rows import are_episodes, own_columns
-from grpo_recipes.user_files.local_files import listed
+from grpo_recipes.user_files.local_files import name_list
 
 ID = "DAT013"
 SHUFFLE, SORT, MIXTURE = "GRPOConfig.shuffle_dataset", "dataset.sort_by", "datasets"
@@ -21,30 +21,32 @@ OWNS = (SHUFFLE,)
 
 
 def decide(context: Context) -> Iterator[Setting]:
-    if context.given(SHUFFLE):
+    if context.is_given(SHUFFLE):
         return
     if context.items(MIXTURE):
-        yield decided(SHUFFLE, False, "a mixture is ordered over the whole run; each source is shuffled separately")
+        yield rule_setting(
+            SHUFFLE, False, "a mixture is ordered over the whole run; each source is shuffled separately"
+        )
     elif context.value(SORT) is not None:
-        yield decided(SHUFFLE, False, f"sort_by {context.value(SORT)} orders the rows")
+        yield rule_setting(SHUFFLE, False, f"sort_by {context.value(SORT)} orders the rows")
     elif are_episodes(context):
-        yield decided(SHUFFLE, False, "episodes run in order")
+        yield rule_setting(SHUFFLE, False, "episodes run in order")
 
 
 def check(context: Context) -> Iterator[Finding]:
     sort_by, has_sources = context.value(SORT), bool(context.items(MIXTURE))
     if context.value(SHUFFLE) is True and (has_sources or sort_by is not None):
-        said = f"shuffle_dataset would undo {'the order of the mixture' if has_sources else f'sort_by {sort_by}'}"
+        message = f"shuffle_dataset would undo {'the order of the mixture' if has_sources else f'sort_by {sort_by}'}"
         because = (
             "each source is already shuffled separately" if has_sources else "TRL draws shuffled rows in random order"
         )
-        yield context.wrong(said, SHUFFLE, because)
+        yield context.wrong(message, SHUFFLE, because)
     own = own_columns(context) if sort_by is not None else None
     if own is None:
         return
     name, known = str(sort_by).removeprefix("-"), own | frozenset(context.mapping("dataset.columns"))
     if name not in known:
-        said = f"sort_by reads column {name}, but the data has no such column"
+        message = f"sort_by reads column {name}, but the data has no such column"
         yield context.finding(
-            said, SORT, f"its columns are {listed(sorted(known))}", fix="sort_by: a column of the rows"
+            message, SORT, f"its columns are {name_list(sorted(known))}", fix="sort_by: a column of the rows"
         )

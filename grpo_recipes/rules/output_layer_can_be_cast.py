@@ -33,7 +33,7 @@ def check(context: Context) -> Iterator[Finding]:
         why = f"this model has {', '.join(of_words) or 'no embedding'}"
     else:
         return
-    said = "cast_lm_head_to_fp32 does not find the embedding that is tied to lm_head"
+    message = "cast_lm_head_to_fp32 does not find the embedding that is tied to lm_head"
     because = [f"TRL looks for {EMBEDDING}: {why}", "GRPOTrainer raises AttributeError after loading the model"]
     fix = "remove cast_lm_head_to_fp32" + (", or train all weights" if context.has_section("lora") else "")
-    yield context.wrong(said, CAST, because, fix=fix)
+    yield context.wrong(message, CAST, because, fix=fix)

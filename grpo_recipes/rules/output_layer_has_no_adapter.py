@@ -23,14 +23,14 @@ def check(context: Context) -> Iterator[Finding]:
     excluded = context.value("LoraConfig.exclude_modules") is not None
     if HEAD in saved or excluded or targets is None or is_all_linear(targets) or not _names_the_head(targets):
         return
-    kept = [target for target in words(targets) if target != HEAD] if isinstance(targets, list) else []
-    fix = kept or "all-linear"
-    text = f"[{', '.join(kept)}]" if kept else fix
+    others = [target for target in words(targets) if target != HEAD] if isinstance(targets, list) else []
+    fix = others or "all-linear"
+    text = f"[{', '.join(others)}]" if others else fix
     tied = ", ensure_weight_tying: true" if vocabulary(context).is_tied and keeps_ties(context) else ""
-    said = "an adapter on lm_head would not be trained"
+    message = "an adapter on lm_head would not be trained"
     because = "TRL reads the weights of lm_head itself, and raises ValueError after loading the model"
     yield context.wrong(
-        said, TARGETS, because, fix, fix=f"target_modules: {text}, and modules_to_save: [lm_head]{tied} to train it"
+        message, TARGETS, because, fix, fix=f"target_modules: {text}, and modules_to_save: [lm_head]{tied} to train it"
     )
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.rules._shared.context import Context
-from grpo_recipes.rules._shared.loaded_model import quantized
+from grpo_recipes.rules._shared.loaded_model import is_quantized
 
 ID = "QNT006"
 SKIPPED = "BitsAndBytesConfig.llm_int8_skip_modules"
@@ -19,10 +19,10 @@ SKIPPED = "BitsAndBytesConfig.llm_int8_skip_modules"
 
 def check(context: Context) -> Iterator[Finding]:
     skipped = context.value(SKIPPED)
-    if not quantized(context) or not isinstance(skipped, list):
+    if not is_quantized(context) or not isinstance(skipped, list):
         return
     if any("lm_head" in str(name) or "embed_out" in str(name) for name in skipped):
         return
     names = [*skipped, "lm_head"]
-    said = "llm_int8_skip_modules lacks lm_head, so the output layer is quantized"
-    yield context.wrong(said, SKIPPED, "the list replaces transformers' default, the output layer", names)
+    message = "llm_int8_skip_modules lacks lm_head, so the output layer is quantized"
+    yield context.wrong(message, SKIPPED, "the list replaces transformers' default, the output layer", names)

@@ -4,8 +4,8 @@
 completions, or any keyword, is the reward itself: TRL calls it, with the options as keywords. Any other function, or a
 class, creates the reward: it is called once, with only the options. A wrong module or name raises ImportError or
 AttributeError in the training processes; a wrong option raises TypeError or disappears in **kwargs. grpo-run reads the
-package's source and never runs it before you consent. The rule does not check a package if this machine does not have
-the release of `--target`.
+package's source and never runs it before you consent. With `--target` the rule does not check packages, because what
+is installed here may differ from the target.
 """
 
 import ast
@@ -17,8 +17,15 @@ from typing import TYPE_CHECKING
 from grpo_recipes.contract.findings.finding import Finding, Patch, Path
 from grpo_recipes.contract.findings.wording import nearest_words
 from grpo_recipes.rules._shared.context import Context
-from grpo_recipes.user_files.functions.definitions import CALLED_WITH, Definition, declared, definition, module_of
-from grpo_recipes.user_files.local_files import listed
+from grpo_recipes.user_files.functions.definitions import (
+    CALLED_WITH,
+    Definition,
+    definition,
+    function_of,
+    module_of,
+    reads_any_keyword,
+)
+from grpo_recipes.user_files.local_files import name_list
 from grpo_recipes.user_files.reward_imports import names_module
 
 if TYPE_CHECKING:
@@ -39,19 +46,19 @@ def check(context: Context) -> Iterator[Finding]:
 
 
 def _of_one(context: Context, path: Path, named: "PackageReward", options: dict[str, object]) -> Iterator[Finding]:
-    place, mark = (*path, "python"), context.source.mark((*path, "python"))
+    key_path, mark = (*path, "python"), context.source.mark((*path, "python"))
     if named.file is None:
-        yield _not_here(context, place, named)
+        yield _not_here(context, key_path, named)
     elif named.found is None:
         names = _names(named.file)
         is_bound = named.name in module_of(named.file).bound
         close = nearest_words(named.name, names, cutoff=0.5) if not is_bound else []
         right = f"{named.module}:{close[0]}" if close else None
-        said = f"{named.module} of {named.package} {named.release} has no function {named.name}"
-        because = f"its functions are {listed(names)}" if names else "it has no functions"
+        message = f"{named.module} of {named.package} {named.release} has no function {named.name}"
+        because = f"its functions are {name_list(names)}" if names else "it has no functions"
         fix = f"python: {right}" if right else None
         yield context.finding(
-            said, "rewards", because, fix=fix, patch=[Patch(place, right)] if right else (), mark=mark
+            message, "rewards", because, fix=fix, patch=[Patch(key_path, right)] if right else (), mark=mark
         )
     elif isinstance(named.found, str) or named.is_factory is None:
         how = named.found if isinstance(named.found, str) else f"it is decorated at {named.found.at}"
@@ -63,14 +70,14 @@ def _of_one(context: Context, path: Path, named: "PackageReward", options: dict[
         yield from _of_function(context, path, named, named.found, options)
 
 
-def _not_here(context: Context, place: Path, named: "PackageReward") -> Finding:
-    mark, module = context.source.mark(place), named.module
+def _not_here(context: Context, path: Path, named: "PackageReward") -> Finding:
+    mark, module = context.source.mark(path), named.module
     if context.stack.declared:
-        said = f"not checked: whether {module} has {named.name}"
-        because = f"{context.stack.origin} is declared, but its {named.package or module} is not installed here"
-        return context.finding(said, "rewards", because, severity="not-checked", mark=mark)
+        message = f"not checked: whether {module} has {named.name}"
+        because = f"{context.stack.origin} is declared, and what is installed here may differ"
+        return context.finding(message, "rewards", because, severity="not-checked", mark=mark)
     file = f"{module.replace('.', '/')}.py"
-    is_file = os.path.isfile(os.path.join(context.source.directory(place), file))
+    is_file = os.path.isfile(os.path.join(context.source.directory(path), file))
     is_own = module.partition(".")[0] in sys.stdlib_module_names
     fix = (
         f"python: {file}:{named.name}"
@@ -80,7 +87,7 @@ def _not_here(context: Context, place: Path, named: "PackageReward") -> Finding:
     message = f"no installed package has a module {module}"
     why = f"{module} belongs to Python's standard library" if is_own else f"{sys.executable} does not find its source"
     return context.finding(
-        message, "rewards", why, fix=fix, patch=[Patch(place, f"{file}:{named.name}")] if is_file else (), mark=mark
+        message, "rewards", why, fix=fix, patch=[Patch(path, f"{file}:{named.name}")] if is_file else (), mark=mark
     )
 
 
@@ -90,50 +97,51 @@ def _names(file: str) -> list[str]:
 
 
 def _of_class(
-    context: Context, path: Path, named: "PackageReward", found: Definition, options: dict[str, object]
+    context: Context, path: Path, named: "PackageReward", definition: Definition, options: dict[str, object]
 ) -> Iterator[Finding]:
     """Findings for a class that makes the reward from the options: TRL calls its objects."""
     from grpo_recipes.user_files.functions.classes import class_of
 
-    read = class_of(found.path, found.node.name) if isinstance(found.node, ast.ClassDef) else None
+    read = class_of(definition.path, definition.node.name) if isinstance(definition.node, ast.ClassDef) else None
     if read is None:
         return
-    where = f"it is defined in {found.at} of {named.package} {named.release}"
+    where = f"it is defined in {definition.at} of {named.package} {named.release}"
     if not read.may_have("__call__"):
-        said = f"{named.name} is a class without __call__"
+        message = f"{named.name} is a class without __call__"
         because = ["TRL calls an object of the class as the reward", where]
         fix = "write a function in your own file that uses it"
-        yield context.finding(said, "rewards", because, fix=fix, mark=context.source.mark((*path, "python")))
+        yield context.finding(message, "rewards", because, fix=fix, mark=context.source.mark((*path, "python")))
     elif made := read.methods.get("__init__"):
-        needed = [one.name for one in made.function.parameters if one.is_needed and one.name not in options]
+        without_default = [parameter.name for parameter in made.function.parameters if parameter.is_needed]
+        needed = [name for name in without_default if name not in options]
         yield from _lacking(context, path, named.name, needed, where)
 
 
 def _lacking(context: Context, path: Path, name: str, options: list[str], where: str) -> Iterator[Finding]:
     for option in options:
-        said = f"{name} needs the option {option}"
+        message = f"{name} needs the option {option}"
         because = ["TRL gets the reward by calling it once with the options", where]
         yield context.finding(
-            said, "rewards", because, fix=f"options: {{{option}: ...}}", mark=context.source.mark(path)
+            message, "rewards", because, fix=f"options: {{{option}: ...}}", mark=context.source.mark(path)
         )
 
 
 def _of_function(
-    context: Context, path: Path, named: "PackageReward", found: Definition, options: dict[str, object]
+    context: Context, path: Path, named: "PackageReward", definition: Definition, options: dict[str, object]
 ) -> Iterator[Finding]:
-    assert isinstance(found.node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
-    function, mark = declared(found.node), context.source.mark(path)
-    where = f"it is defined in {found.at} of {named.package} {named.release}"
+    assert isinstance(definition.node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+    function, mark = function_of(definition.node), context.source.mark(path)
+    where = f"it is defined in {definition.at} of {named.package} {named.release}"
     if not named.is_factory and not function.takes_any_keyword:
         missing = [keyword for keyword in CALLED_WITH if keyword not in function.parameters]
-        said = f"{named.name} has no **kwargs"
+        message = f"{named.name} has no **kwargs"
         because = [f"TRL also passes {', '.join(missing)} and every column", where]
         yield context.finding(
-            said, "rewards", because, fix=f"write a function in your own file that calls {named.name}", mark=mark
+            message, "rewards", because, fix=f"write a function in your own file that calls {named.name}", mark=mark
         )
     known = [name for name in function.parameters if named.is_factory or name not in CALLED_WITH]
     given = set(options)
-    for option in [] if _reads_any_keyword(found.node) else [one for one in options if one not in known]:
+    for option in [] if reads_any_keyword(definition.node) else [name for name in options if name not in known]:
         close = nearest_words(option, [name for name in known if name not in given], cutoff=0.5)
         given.update(close[:1])
         at = (*path, "options", option)
@@ -145,11 +153,5 @@ def _of_function(
             patch=[Patch(at, remove=True), *([Patch((*path, "options", close[0]), options[option])] if close else [])],
         )
     if named.is_factory:
-        needed = [one for one in function.required if one not in given]
+        needed = [name for name in function.required if name not in given]
         yield from _lacking(context, path, named.name, needed, where)
-
-
-def _reads_any_keyword(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> bool:
-    """Whether a function reads its **kwargs."""
-    name = None if node.args.kwarg is None else node.args.kwarg.arg
-    return any(isinstance(one, ast.Name) and one.id == name for one in ast.walk(node))

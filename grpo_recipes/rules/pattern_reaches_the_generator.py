@@ -47,10 +47,10 @@ def check(context: Context) -> Iterator[Finding]:
             fix="use_vllm: true, or remove vllm_structured_outputs_regex",
         )
     elif isinstance(pattern, str):
-        yield from _unfollowed(context, pattern)
+        yield from _find_unsupported(context, pattern)
 
 
-def _unfollowed(context: Context, pattern: str) -> Iterator[Finding]:
+def _find_unsupported(context: Context, pattern: str) -> Iterator[Finding]:
     fix = "a different pattern, or remove vllm_structured_outputs_regex"
     problem = ask((pattern,), ())[0].problem.partition(" at position ")[0]
     if problem.startswith(NO_PATTERN):
@@ -58,8 +58,8 @@ def _unfollowed(context: Context, pattern: str) -> Iterator[Finding]:
         yield context.wrong(f"the pattern is not a regular expression: {problem}", PATTERN, why, fix=fix)
         return
     # An escaped backslash does not escape what follows it; brackets hold only characters.
-    plain = re.sub(_ESCAPE_OR_BRACKETS, lambda found: (found[1] or "").replace("\\\\", ""), pattern)
-    found = [what for one, what in WITH_MEMORY.items() if re.search(one, plain)]
-    if found:
+    plain = re.sub(_ESCAPE_OR_BRACKETS, lambda match: (match[1] or "").replace("\\\\", ""), pattern)
+    features = [what for regex, what in WITH_MEMORY.items() if re.search(regex, plain)]
+    if features:
         why = "vLLM 0.31 refuses it at the first generation; other releases may use other engines"
-        yield context.wrong(f"the pattern has {found[0]}", PATTERN, why, fix=fix, severity="warning")
+        yield context.wrong(f"the pattern has {features[0]}", PATTERN, why, fix=fix, severity="warning")

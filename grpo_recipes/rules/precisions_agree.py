@@ -15,7 +15,7 @@ from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.rules._shared.context import Context
-from grpo_recipes.rules._shared.loaded_model import quantized
+from grpo_recipes.rules._shared.loaded_model import is_quantized
 
 ID = "PRE002"
 DTYPE, RATE = "model_init_kwargs.dtype", "GRPOConfig.learning_rate"
@@ -32,7 +32,7 @@ def check(context: Context) -> Iterator[Finding]:
     elif strategy != "fsdp2" and not context.has_section("lora"):
         yield from _own_weights(context, autocast)
     if context.value("BitsAndBytesConfig.load_in_4bit") is True:
-        yield from _packed(context, strategy, autocast)
+        yield from _check_packing(context, strategy, autocast)
 
 
 def _autocast(context: Context) -> str | None:
@@ -42,26 +42,26 @@ def _autocast(context: Context) -> str | None:
     return "float16" if context.value("GRPOConfig.fp16") is True else None
 
 
-def _finding(context: Context, key: str, said: str, because: str, fix: tuple[str, str, object]) -> Finding:
+def _finding(context: Context, key: str, message: str, because: str, fix: tuple[str, str, object]) -> Finding:
     """An error whose fix is one value of a section."""
     section, name, value = fix
-    return context.wrong(said, key, because, value, at=(section, name))
+    return context.wrong(message, key, because, value, at=(section, name))
 
 
 def _under_deepspeed(context: Context, strategy: str, autocast: str | None) -> Iterator[Finding]:
     weights = context.text(DTYPE)
     if autocast is None:
-        if strategy == "zero3" and weights != "float32" and not quantized(context):
+        if strategy == "zero3" and weights != "float32" and not is_quantized(context):
             fix = ("training", "bf16", True) if weights == "bfloat16" else ("model", "dtype", "float32")
-            said = f"zero3 without autocast loads {weights} weights as float32"
-            yield _finding(context, DTYPE, said, "DeepSpeed creates every parameter in its own precision", fix)
+            message = f"zero3 without autocast loads {weights} weights as float32"
+            yield _finding(context, DTYPE, message, "DeepSpeed creates every parameter in its own precision", fix)
     elif weights != autocast and context.value("deepspeed.torch_autocast") is None:
-        said = f"DeepSpeed turns {weights} weights into {autocast}"
+        message = f"DeepSpeed turns {weights} weights into {autocast}"
         because = f"its own {'bf16' if autocast == 'bfloat16' else 'fp16'} is not autocast, and casts every parameter"
-        found = _finding(context, DTYPE, said, because, ("model", "dtype", autocast))
+        finding = _finding(context, DTYPE, message, because, ("model", "dtype", autocast))
         unknown = weights == "float32" and autocast == "bfloat16" and context.stack.version("deepspeed") is None
         if not unknown:
-            yield found
+            yield finding
         else:
             message = "whether this DeepSpeed keeps float32 weights under bf16 is unknown"
             because = f"the version of deepspeed is unknown for {context.stack.origin}"
@@ -71,31 +71,31 @@ def _under_deepspeed(context: Context, strategy: str, autocast: str | None) -> I
 def _own_weights(context: Context, autocast: str | None) -> Iterator[Finding]:
     weights, rate = context.text(DTYPE), context.value(RATE)
     if weights == "float16" and autocast == "float16":
-        said = "fp16 cannot scale the gradients of float16 weights"
+        message = "fp16 cannot scale the gradients of float16 weights"
         because = 'torch raises ValueError at the first step: "Attempting to unscale FP16 gradients."'
-        yield _finding(context, DTYPE, said, because, ("model", "dtype", "float32"))
+        yield _finding(context, DTYPE, message, because, ("model", "dtype", "float32"))
     elif weights == "float16":
-        said = "float16 weights are trained without a float32 copy"
+        message = "float16 weights are trained without a float32 copy"
         because = "the optimizer's numbers leave the range of float16, and steps are wrong or not finite"
-        yield _finding(context, DTYPE, said, because, ("model", "dtype", "float32"))
+        yield _finding(context, DTYPE, message, because, ("model", "dtype", "float32"))
     elif weights == "bfloat16" and isinstance(rate, float | int) and rate < SURVIVES_BFLOAT16:
         message = f"bfloat16 weights lose most steps at learning rate {rate:g}"
         why = "a step smaller than 1/512 of a weight is rounded away, and nothing keeps a float32 copy"
         yield context.wrong(message, DTYPE, why, "float32", severity="warning")
 
 
-def _packed(context: Context, strategy: str, autocast: str | None) -> Iterator[Finding]:
+def _check_packing(context: Context, strategy: str, autocast: str | None) -> Iterator[Finding]:
     compute = context.value(COMPUTE)
-    if autocast is not None and context.given(COMPUTE) and compute != autocast:
-        said = f"{autocast} autocast overrides bnb_4bit_compute_dtype {compute}"
+    if autocast is not None and context.is_given(COMPUTE) and compute != autocast:
+        message = f"{autocast} autocast overrides bnb_4bit_compute_dtype {compute}"
         because = "autocast also applies to the 4-bit product, so both values give the same numbers"
-        yield context.wrong(said, COMPUTE, because, autocast, severity="warning")
+        yield context.wrong(message, COMPUTE, because, autocast, severity="warning")
     if strategy == "fsdp2" and context.value(STORAGE) != context.text(DTYPE):
         stored = context.value(STORAGE) or "uint8"
         is_float = "float" in str(stored)
         yield context.wrong(
             f"fsdp2 does not shard 4-bit weights stored as {stored}: each GPU holds all of them",
-            STORAGE if context.given(STORAGE) else "quantization",
+            STORAGE if context.is_given(STORAGE) else "quantization",
             "it shards weights stored in the dtype of the other weights; the results are the same",
             context.text(DTYPE),
             at=("quantization", "bnb_4bit_quant_storage"),

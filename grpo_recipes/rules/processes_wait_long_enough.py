@@ -15,7 +15,7 @@ groups that wait 10 minutes on GPUs and 30 on a CPU, regardless of ddp_timeout.
 
 from collections.abc import Iterator
 
-from grpo_recipes.rules._shared.context import Context, decided
+from grpo_recipes.rules._shared.context import Context, rule_setting
 from grpo_recipes.rules._shared.settings import Setting
 
 ID = "WLD008"
@@ -33,4 +33,4 @@ def decide(context: Context) -> Iterator[Setting]:
     is_slow = context.value("world.device") == "cpu" or context.value("distributed.strategy") in GATHERS_EACH_TOKEN
     token_s = 1.0 if is_slow else 0.25
     why = f"{BASE_S} s, and {token_s:g} s for each of {tokens} tokens"
-    yield decided(TIMEOUT, BASE_S + round(token_s * tokens), why)
+    yield rule_setting(TIMEOUT, BASE_S + round(token_s * tokens), why)

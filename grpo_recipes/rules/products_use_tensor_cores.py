@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.facts.released.shipped import table
 from grpo_recipes.rules._shared.context import Context
-from grpo_recipes.rules._shared.loaded_model import quantized
-from grpo_recipes.rules._shared.machines import used_gpus
-from grpo_recipes.stack.gpus import named_gpu
+from grpo_recipes.rules._shared.loaded_model import is_quantized
+from grpo_recipes.rules._shared.machines import gpus_in_use
+from grpo_recipes.stack.gpus import gpu_by_name
 
 ID = "PRE005"
 BF16, FP16, TF32 = "GRPOConfig.bf16", "GRPOConfig.fp16", "GRPOConfig.tf32"
@@ -22,9 +22,9 @@ TENSOR_CORES_FOR_BFLOAT16 = (8, 0)
 
 
 def check(context: Context) -> Iterator[Finding]:
-    if context.value("world.device") != "cuda" or any(context.given(key) for key in (BF16, FP16, TF32)):
+    if context.value("world.device") != "cuda" or any(context.is_given(key) for key in (BF16, FP16, TF32)):
         return
-    gpus = used_gpus(context) or ()
+    gpus = gpus_in_use(context) or ()
     if not gpus or any(gpu.capability is None or gpu.capability < TENSOR_CORES_FOR_BFLOAT16 for gpu in gpus):
         return
     if context.value("GRPOConfig.torch_compile") is True or not _multiplies_float32(context):
@@ -42,14 +42,14 @@ def check(context: Context) -> Iterator[Finding]:
 
 
 def _multiplies_float32(context: Context) -> bool:
-    if quantized(context) and context.value(COMPUTE) == "float32":
+    if is_quantized(context) and context.value(COMPUTE) == "float32":
         return True
-    return not quantized(context) and context.value(DTYPE) == "float32"
+    return not is_quantized(context) and context.value(DTYPE) == "float32"
 
 
 def _peaks(name: str) -> str:
     """Both figures of the GPU's datasheet, "" if unknown."""
-    peaks = table("gpu_peaks")["gpus"].get(named_gpu(name).name)
+    peaks = table("gpu_peaks")["gpus"].get(gpu_by_name(name).name)
     if peaks is None:
         return ""
     return f", at {peaks['tflops_16']:.3g} instead of {peaks['tflops_32']:.3g} Tflop/s by the datasheet"

@@ -20,9 +20,9 @@ ID = "DAT004"
 
 
 def check(context: Context) -> Iterator[Finding]:
-    for section, one in sections_of_rows(context):
-        if one.value("dataset.prompt") is None and one.value(f"{section}.path") is not None:
-            yield from _section(one, section)
+    for section, of_rows in sections_of_rows(context):
+        if of_rows.value("dataset.prompt") is None and of_rows.value(f"{section}.path") is not None:
+            yield from _section(of_rows, section)
 
 
 def _section(context: Context, section: str) -> Iterator[Finding]:
@@ -40,8 +40,8 @@ def _section(context: Context, section: str) -> Iterator[Finding]:
     line, prompt, reason = wrong[0]
     written = template_of("prompt", prompt) if len(wrong) == len(rows) else None
     others = f" and in {len(wrong) - 1} more of the first {len(rows)} rows" if len(wrong) > 1 else ""
-    said = f"{context.text(key)}: the prompt in line {line}{others} cannot be used"
+    message = f"{context.text(key)}: the prompt in line {line}{others} cannot be used"
     because = [reason, "the first generation with this row raises, after loading the model"]
     fix = f'prompt: "{written}"' if written else "remove these rows from the data, or correct their prompts"
-    place = context.path("dataset.prompt")
-    yield context.finding(said, key, because, fix=fix, patch=[Patch(place, written)] if written else [])
+    prompt_path = context.path("dataset.prompt")
+    yield context.finding(message, key, because, fix=fix, patch=[Patch(prompt_path, written)] if written else [])

@@ -8,7 +8,7 @@ rows stop the run on older releases.
 
 from collections.abc import Iterator
 
-from grpo_recipes.rules._shared.context import Context, decided
+from grpo_recipes.rules._shared.context import Context, rule_setting
 from grpo_recipes.rules._shared.settings import Setting
 
 ID = "SHM014"
@@ -21,4 +21,4 @@ def decide(context: Context) -> Iterator[Setting]:
     is_built = context.value("dataset.prompt") is not None
     if not is_built or context.value("dataset.prompt_format") == "standard":
         why = "this TRL leaves the tokenizer's special tokens out of plain prompts"
-        yield decided(OWNS[0], True, why)
+        yield rule_setting(OWNS[0], True, why)

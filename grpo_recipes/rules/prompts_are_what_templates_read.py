@@ -6,10 +6,10 @@ ShareGPT's roles human and gpt. The others raise, drop the message, or write a r
 The rule reads the first 64 rows of a local .jsonl file; preflight reads all.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from grpo_recipes.contract.findings.finding import Finding
-from grpo_recipes.contract.prompt_shape import doubtful_prompt
+from grpo_recipes.contract.prompt_shape import doubtful_prompt, last_question_of, wrong_prompt
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules._shared.training_rows import sections_of_rows
 from grpo_recipes.rules.conversations_have_a_chat_template import template_text
@@ -20,9 +20,9 @@ ID = "DAT006"
 
 
 def check(context: Context) -> Iterator[Finding]:
-    for section, one in sections_of_rows(context):
-        if one.value(f"{section}.path") is not None:
-            yield from _section(one, section)
+    for section, of_rows in sections_of_rows(context):
+        if of_rows.value(f"{section}.path") is not None:
+            yield from _section(of_rows, section)
 
 
 def _section(context: Context, section: str) -> Iterator[Finding]:
@@ -35,10 +35,10 @@ def _section(context: Context, section: str) -> Iterator[Finding]:
     path = local_path(context.text(key), context.source.directory(context.path(key)))
     for line, row in first_rows(path or ""):
         prompt = None if isinstance(row, str) else row.get(column)
-        is_written = alone is not None and isinstance(prompt, list) and bool(prompt) and isinstance(prompt[0], dict)
+        written_out = prompt if alone is not None and isinstance(prompt, list) else []
         reason = doubtful_prompt(prompt, None)
-        if is_written:
-            yield _finding(context, key, line, f"{written} writes the list of messages as text", column)
+        if written_out and isinstance(written_out[0], dict):
+            yield _finding(context, key, line, f"{written} writes the list of messages as text", column, written_out)
         elif reason and doubtful_prompt(prompt, template_text(context)):
             yield _finding(context, key, line, reason, column)
         else:
@@ -46,16 +46,20 @@ def _section(context: Context, section: str) -> Iterator[Finding]:
         return
 
 
-def _finding(context: Context, key: str, line: int, reason: str, column: str) -> Finding:
-    is_template = reason.startswith("{{")
-    inner = f'prompt: "{{{{ {column}[-1].content }}}}"'
-    whole = "remove dataset.prompt, so that TRL reads the messages"
+def _finding(
+    context: Context, key: str, line: int, reason: str, column: str, messages: Sequence[object] = ()
+) -> Finding:
+    """The finding for a prompt. messages: the list that a template writes as text, () for other prompts."""
+    fix = "write lists of messages in the data, without quotes around them, with the roles user and assistant"
+    if messages:
+        asked = last_question_of(column, messages)
+        is_prompt = column == "prompt" and wrong_prompt(messages) is None and asked is not None and "[-1]" in asked
+        fix = f'prompt: "{asked}"' if asked else "a template that takes the text of the user's message"
+        fix = "remove dataset.prompt, so that TRL reads the messages" if is_prompt else fix
     return context.finding(
         f"{context.text(key)}: chat templates cannot read the prompt in line {line}",
-        "dataset.prompt" if is_template else key,
+        "dataset.prompt" if messages else key,
         [reason, "TRL uses it unchanged, so the model gets a different prompt than intended"],
         severity="warning",
-        fix=(whole if column == "prompt" else inner)
-        if is_template
-        else "write lists of messages in the data, without quotes around them, with the roles user and assistant",
+        fix=fix,
     )

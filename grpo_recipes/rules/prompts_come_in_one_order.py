@@ -8,7 +8,7 @@ learning rate follows a schedule that is too long. The shim `prompt_order` gives
 
 from collections.abc import Iterator
 
-from grpo_recipes.rules._shared.context import Context, decided
+from grpo_recipes.rules._shared.context import Context, rule_setting
 from grpo_recipes.rules._shared.settings import Setting
 
 ID = "SHM011"
@@ -17,4 +17,4 @@ OWNS = ("shims.prompt_order",)
 
 
 def decide(context: Context) -> Iterator[Setting]:
-    yield decided(OWNS[0], True, "this TRL does not read prompts in whole optimizer steps")
+    yield rule_setting(OWNS[0], True, "this TRL does not read prompts in whole optimizer steps")

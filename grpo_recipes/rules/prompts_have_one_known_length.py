@@ -13,7 +13,7 @@ available.
 from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding, Patch
-from grpo_recipes.rules._shared.context import Context, decided
+from grpo_recipes.rules._shared.context import Context, rule_setting
 from grpo_recipes.rules._shared.settings import Setting
 
 ID = "DAT011"
@@ -24,11 +24,11 @@ LIMIT, OVER = "dataset.max_prompt_tokens.limit", "dataset.max_prompt_tokens.over
 
 def decide(context: Context) -> Iterator[Setting]:
     if _cuts(context) and context.value(LENGTH) is None:
-        yield decided(LENGTH, context.whole(LIMIT), "dataset.max_prompt_tokens cuts longer prompts")
+        yield rule_setting(LENGTH, context.whole(LIMIT), "dataset.max_prompt_tokens cuts longer prompts")
 
 
 def check(context: Context) -> Iterator[Finding]:
-    if _cuts(context) and context.given(LENGTH) and context.value(LENGTH) is not None:
+    if _cuts(context) and context.is_given(LENGTH) and context.value(LENGTH) is not None:
         yield context.finding(
             "max_prompt_tokens and max_prompt_length set two lengths for prompts",
             OVER,

@@ -9,7 +9,7 @@ is cut on any release, even if the release's own default is 512.
 
 from collections.abc import Iterator
 
-from grpo_recipes.rules._shared.context import Context, decided
+from grpo_recipes.rules._shared.context import Context, rule_setting
 from grpo_recipes.rules._shared.settings import Setting
 
 ID = "SHM009"
@@ -22,4 +22,4 @@ def decide(context: Context) -> Iterator[Setting]:
     length = context.value("GRPOConfig.max_prompt_length")
     if length is not None:
         why = f"trl {context.stack.version('trl')} does not keep the last tokens by itself"
-        yield decided(OWNS[0], length, why)
+        yield rule_setting(OWNS[0], length, why)

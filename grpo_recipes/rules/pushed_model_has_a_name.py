@@ -18,11 +18,11 @@ def check(context: Context) -> Iterator[Finding]:
     if context.value(PUSH) is not True:
         return
     if context.value(NAME):
-        said = f"the run pushes its model to {context.text(NAME)} on the hub"
+        message = f"the run pushes its model to {context.text(NAME)} on the hub"
         because = "the trainer uploads it when it saves, with this machine's login"
-        yield context.finding(said, PUSH, because, fix="push_to_hub: false to keep it here", severity="note")
+        yield context.finding(message, PUSH, because, fix="push_to_hub: false to keep it here", severity="note")
     else:
         name = context.text("name")
-        said = "the pushed model would be called checkpoints"
+        message = "the pushed model would be called checkpoints"
         because = "the trainer uses the name of its output folder, which is the same in every run"
-        yield context.wrong(said, PUSH, because, name, at=("trl", "hub_model_id"), severity="warning")
+        yield context.wrong(message, PUSH, because, name, at=("trl", "hub_model_id"), severity="warning")

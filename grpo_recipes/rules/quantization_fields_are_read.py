@@ -36,11 +36,11 @@ def check(context: Context) -> Iterator[Finding]:
     if four != eight:
         for name in fields:
             of_other = name.startswith("bnb_4bit_") if eight else name in OF_EIGHT
-            if of_other and context.given(f"BitsAndBytesConfig.{name}"):
+            if of_other and context.is_given(f"BitsAndBytesConfig.{name}"):
                 because = f"bitsandbytes reads it only for {'4' if eight else '8'} bits"
                 yield _finding(context, name, "has no effect", because, None, is_error=False)
 
 
-def _finding(context: Context, name: str, told: str, because: str, fix: object, is_error: bool = True) -> Finding:
-    said = f"{name} {told}"
-    return context.wrong(said, f"BitsAndBytesConfig.{name}", because, fix, severity="error" if is_error else "warning")
+def _finding(context: Context, name: str, problem: str, because: str, fix: object, is_error: bool = True) -> Finding:
+    text = f"{name} {problem}"
+    return context.wrong(text, f"BitsAndBytesConfig.{name}", because, fix, severity="error" if is_error else "warning")

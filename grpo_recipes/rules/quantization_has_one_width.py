@@ -21,6 +21,6 @@ def check(context: Context) -> Iterator[Finding]:
         because = "BitsAndBytesConfig raises ValueError"
         yield context.wrong("load_in_4bit and load_in_8bit cannot both be true", EIGHT, because, False)
     elif not four and not eight:
-        said = "`quantization` sets neither load_in_4bit nor load_in_8bit"
+        message = "`quantization` sets neither load_in_4bit nor load_in_8bit"
         because = "without one of them nothing is quantized"
-        yield context.wrong(said, "quantization", because, True, at=("quantization", "load_in_4bit"))
+        yield context.wrong(message, "quantization", because, True, at=("quantization", "load_in_4bit"))

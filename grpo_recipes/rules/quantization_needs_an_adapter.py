@@ -8,13 +8,13 @@ from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.rules._shared.context import Context
-from grpo_recipes.rules._shared.loaded_model import quantized
+from grpo_recipes.rules._shared.loaded_model import is_quantized
 
 ID = "QNT001"
 
 
 def check(context: Context) -> Iterator[Finding]:
-    if quantized(context) and not context.has_section("lora"):
-        said = "a quantized model cannot be trained without an adapter"
+    if is_quantized(context) and not context.has_section("lora"):
+        message = "a quantized model cannot be trained without an adapter"
         because = "transformers raises ValueError for purely quantized models, after loading the model"
-        yield context.wrong(said, "quantization", because, {"r": 16, "lora_alpha": 32}, at=("lora",))
+        yield context.wrong(message, "quantization", because, {"r": 16, "lora_alpha": 32}, at=("lora",))

@@ -8,8 +8,8 @@ loaded.
 
 from collections.abc import Iterator
 
-from grpo_recipes.rules._shared.context import Context, decided
-from grpo_recipes.rules._shared.loaded_model import quantized
+from grpo_recipes.rules._shared.context import Context, rule_setting
+from grpo_recipes.rules._shared.loaded_model import is_quantized
 from grpo_recipes.rules._shared.settings import Setting
 
 ID = "SHM013"
@@ -18,5 +18,5 @@ OWNS = ("shims.no_kbit_preparation",)
 
 
 def decide(context: Context) -> Iterator[Setting]:
-    if quantized(context) and context.has_section("lora"):
-        yield decided(OWNS[0], True, "this TRL casts weights that the recipe leaves alone")
+    if is_quantized(context) and context.has_section("lora"):
+        yield rule_setting(OWNS[0], True, "this TRL casts weights that the recipe leaves alone")

@@ -18,16 +18,16 @@ LEVEL = "GRPOConfig.importance_sampling_level"
 
 def check(context: Context) -> Iterator[Finding]:
     name, loss, level = context.value(LOSS), loss_of(context), context.value(LEVEL)
-    key = LEVEL if context.given(LEVEL) else LOSS
+    key = LEVEL if context.is_given(LEVEL) else LOSS
     if level == "sequence" and loss.ratio == "any" and loss.divides_by != "completion":
-        said = f"loss_type {name} sums over tokens, but the ratio is per sequence"
+        message = f"loss_type {name} sums over tokens, but the ratio is per sequence"
         because = "longer completions count more; GSPO averages each sequence"
-        yield context.wrong(said, key, because, "grpo", at=context.path(LOSS), severity="warning")
+        yield context.wrong(message, key, because, "grpo", at=context.path(LOSS), severity="warning")
     elif level == "token" and loss.ratio == "sequence":
-        said = f"loss_type {name} needs a ratio per sequence, but the level is token"
+        message = f"loss_type {name} needs a ratio per sequence, but the level is token"
         because = "TRL warns about this after loading the model"
-        yield context.wrong(said, key, because, "sequence", at=context.path(LEVEL), severity="warning")
+        yield context.wrong(message, key, because, "sequence", at=context.path(LEVEL), severity="warning")
     elif level == "sequence" and loss.ratio == "own":
-        said = f"importance_sampling_level sequence has no effect on loss_type {name}"
+        message = f"importance_sampling_level sequence has no effect on loss_type {name}"
         because = f"{name} computes its own ratio per sequence"
-        yield context.wrong(said, key, because, "token", at=context.path(LEVEL), severity="warning")
+        yield context.wrong(message, key, because, "token", at=context.path(LEVEL), severity="warning")

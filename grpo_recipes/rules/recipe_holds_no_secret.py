@@ -10,9 +10,9 @@ such as a word to guess.
 import re
 from collections.abc import Iterator
 
-from grpo_recipes.contract.findings.finding import Finding, Patch, Path, dotted
+from grpo_recipes.contract.findings.finding import Finding, Patch, Path, path_text
 from grpo_recipes.contract.secrets.redact import has_secret
-from grpo_recipes.rules._shared.context import Context, found_at
+from grpo_recipes.rules._shared.context import Context, finding_at
 from grpo_recipes.yaml.compose import Source, once_for_a_source
 
 ID = "TRU002"
@@ -22,32 +22,34 @@ _VALUE = r"(?=.*\d)(?=.*[A-Za-z])[^\s./~$<{\[][^\s<>]{7,}"
 
 def check(context: Context) -> Iterator[Finding]:
     for path in _places(context.source):
-        said = f"{dotted(path) or 'a key'} looks like a token or a password"
+        message = f"{path_text(path) or 'a key'} looks like a token or a password"
         because = ["recipes are shared, and anyone who gets the recipe has the secret"]
         fix = "remove it, revoke it, and set a new one in the shell that starts grpo-run"
         patch = [Patch(path, remove=True)]
-        yield found_at(context.source, ID, path, said, because=because, fix=fix, patch=patch)
-    for path in _named(context.source):
-        said = f"{dotted(path)} has the name of a secret"
+        yield finding_at(context.source, ID, path, message, because=because, fix=fix, patch=patch)
+    for path in _paths_named_like_secrets(context.source):
+        message = f"{path_text(path)} has the name of a secret"
         because = ["plan.json, checkpoints and the model card repeat the recipe"]
         variable = str(path[-1]).upper().replace("-", "_")
         fix = f"remove it, and read an environment variable in your code: os.environ[{variable!r}]"
-        yield found_at(context.source, ID, path, said, because=because, fix=fix, severity="warning")
+        yield finding_at(context.source, ID, path, message, because=because, fix=fix, severity="warning")
 
 
-def _named(source: Source) -> Iterator[Path]:
+def _paths_named_like_secrets(source: Source) -> Iterator[Path]:
     """Paths of options, and of values of an environment's config, that are named like a secret."""
     rewards, environment = source.values.get("rewards"), source.values.get("environment")
     for index, reward in enumerate(rewards if isinstance(rewards, list) else []):
-        yield from _named_in(("rewards", index, "options"), reward.get("options") if isinstance(reward, dict) else None)
+        yield from _paths_below(
+            ("rewards", index, "options"), reward.get("options") if isinstance(reward, dict) else None
+        )
     if isinstance(environment, dict):
-        yield from _named_in(("environment", "config"), environment.get("config"))
+        yield from _paths_below(("environment", "config"), environment.get("config"))
     several = source.values.get("environments")
-    for index, one in enumerate(several if isinstance(several, list) else []):
-        yield from _named_in(("environments", index, "config"), one.get("config") if isinstance(one, dict) else None)
+    for index, own in enumerate(several if isinstance(several, list) else []):
+        yield from _paths_below(("environments", index, "config"), own.get("config") if isinstance(own, dict) else None)
 
 
-def _named_in(path: Path, given: object) -> Iterator[Path]:
+def _paths_below(path: Path, given: object) -> Iterator[Path]:
     for key, value in given.items() if isinstance(given, dict) else ():
         if re.fullmatch(_NAMED, str(key)) and re.fullmatch(_VALUE, str(value)) and not has_secret(str(value)):
             yield (*path, key)

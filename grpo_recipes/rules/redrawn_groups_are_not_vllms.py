@@ -16,6 +16,6 @@ APPLIES_TO = {"trl": ">=0.19,<0.24"}
 
 def check(context: Context) -> Iterator[Finding]:
     if context.value(RESAMPLE) != 0 and context.value("GRPOConfig.use_vllm") is True:
-        said = "resample_groups with vLLM needs trl 0.24 or newer"
+        message = "resample_groups with vLLM needs trl 0.24 or newer"
         because = f"trl {context.stack.version('trl')} generates with vLLM in the method that also scores"
-        yield context.wrong(said, RESAMPLE, because, 0, fix="resample_groups: 0, or trl==0.24.0")
+        yield context.wrong(message, RESAMPLE, because, 0, fix="resample_groups: 0, or trl==0.24.0")

@@ -16,6 +16,6 @@ APPLIES_TO = {"trl": "<0.19"}
 
 def check(context: Context) -> Iterator[Finding]:
     if context.value(RESAMPLE) != 0:
-        said = "resample_groups needs trl 0.19 or newer"
+        message = "resample_groups needs trl 0.19 or newer"
         because = f"trl {context.stack.version('trl')} does not compute rewards in a separate method"
-        yield context.wrong(said, RESAMPLE, because, 0, fix="resample_groups: 0, or trl==0.19.1")
+        yield context.wrong(message, RESAMPLE, because, 0, fix="resample_groups: 0, or trl==0.19.1")

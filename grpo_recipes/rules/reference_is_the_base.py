@@ -35,8 +35,8 @@ def check(context: Context) -> Iterator[Finding]:
         yield _finding(context, BIAS, f"bias {context.value(BIAS)} also trains the KL reference", because, "none")
 
 
-def _finding(context: Context, key: str, told: str, because: str, fix: object) -> Finding:
+def _finding(context: Context, key: str, message: str, because: str, fix: object) -> Finding:
     name = key.partition(".")[2]
     beta = f"beta is {context.value('GRPOConfig.beta')} ({context.origin('GRPOConfig.beta')})"
     way = f"remove {name}" if fix is None else f"{name}: {str(fix).lower()}"
-    return context.wrong(told, key, [because, beta], fix, fix=f"{way}, or beta: 0.0")
+    return context.wrong(message, key, [because, beta], fix, fix=f"{way}, or beta: 0.0")

@@ -8,7 +8,7 @@ first.
 
 from collections.abc import Iterator
 
-from grpo_recipes.rules._shared.context import Context, decided
+from grpo_recipes.rules._shared.context import Context, rule_setting
 from grpo_recipes.rules._shared.loaded_model import has_own_code, model_config
 from grpo_recipes.rules._shared.settings import Setting
 
@@ -21,4 +21,4 @@ def decide(context: Context) -> Iterator[Setting]:
     config = model_config(context)
     if context.value("GRPOConfig.trust_remote_code") is True and (config is None or has_own_code(config)):
         why = f"trl {context.stack.version('trl')} does not load a class that is next to the weights"
-        yield decided(OWNS[0], True, why)
+        yield rule_setting(OWNS[0], True, why)

@@ -28,16 +28,16 @@ def check(context: Context) -> Iterator[Finding]:
         if service in table("trainer_words")["services"]:
             yield from _package(context, services, service)
         else:
-            yield _unknown(context, services, str(service))
+            yield _no_such_service(context, services, str(service))
 
 
 def _without(services: list[object], service: str, instead: str | None = None) -> list[object]:
     """The list with one name replaced or removed."""
-    changed = [instead if one == service else one for one in services]
-    return [one for place, one in enumerate(changed) if one is not None and one not in changed[:place]]
+    changed = [instead if name == service else name for name in services]
+    return [name for index, name in enumerate(changed) if name is not None and name not in changed[:index]]
 
 
-def _unknown(context: Context, services: list[object], service: str) -> Finding:
+def _no_such_service(context: Context, services: list[object], service: str) -> Finding:
     known = table("trainer_words")["services"]
     near = [] if service in ALONE else nearest_words(service, sorted(known), cutoff=0.5)
     left = _without(services, service, near[0] if near else None)
@@ -57,8 +57,8 @@ def _package(context: Context, services: list[object], service: str) -> Iterator
         yield context.not_checked(message, KEY, because)
         return
     left = _without(services, service)
-    said = f"report_to {service} needs {packages[0]}, which is not installed"
+    message = f"report_to {service} needs {packages[0]}, which is not installed"
     why = "the Trainer raises after loading the model"
     yield context.wrong(
-        said, KEY, why, left, fix=f"pip install {packages[0]}, or report_to: [{', '.join(map(str, left))}]"
+        message, KEY, why, left, fix=f"pip install {packages[0]}, or report_to: [{', '.join(map(str, left))}]"
     )

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.rules._shared.context import Context
-from grpo_recipes.rules.reward_columns_exist import needed_columns
+from grpo_recipes.rules.reward_columns_exist import columns_needed
 
 ID = "RWD004"
 REMOVES = "GRPOConfig.remove_unused_columns"
@@ -19,7 +19,7 @@ def check(context: Context) -> Iterator[Finding]:
     rewards = context.value("rewards")
     if context.value(REMOVES) is not True or not isinstance(rewards, list):
         return
-    readers = [needed_columns(context, index, reward) for index, reward in enumerate(rewards)]
+    readers = [columns_needed(context, index, reward) for index, reward in enumerate(rewards)]
     readers = [(name, columns) for name, columns in readers if columns]
     if readers:
         because = [f"reward {name} reads {', '.join(columns)}" for name, columns in readers]

@@ -12,20 +12,22 @@ import os
 from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding, Patch
-from grpo_recipes.facts.accepted_keys import kept_back, not_passed
+from grpo_recipes.contract.findings.wording import OF_THE_TRAINER, without_parameters
+from grpo_recipes.contract.prompt_shape import PREFILLS
+from grpo_recipes.facts.accepted_keys import columns_no_reward_gets, not_passed
 from grpo_recipes.rewards.catalog import TOKENS, shipped_reward
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules._shared.training_rows import (
     SETS,
     columns_at,
-    given_to_rewards,
+    columns_for_rewards,
     held_out_sets,
-    judged_by,
     own_columns,
+    rewards_of_set,
 )
 from grpo_recipes.rules.judge_can_be_asked import judge_columns
-from grpo_recipes.user_files.functions.definitions import CALLED_WITH, Definition, declared, definition
-from grpo_recipes.user_files.local_files import listed
+from grpo_recipes.user_files.functions.definitions import CALLED_WITH, Definition, definition, function_of
+from grpo_recipes.user_files.local_files import name_list
 from grpo_recipes.user_files.reward_imports import names_module, reward_names
 
 ID = "RWD002"
@@ -38,10 +40,10 @@ _ANSWERS = ("answer", "final_answer", "gold", "ground_truth", "solution", "targe
 def _available(context: Context) -> frozenset[str] | None:
     """The columns that rewards receive; None if the data set's own are unknown."""
     own = own_columns(context)
-    return None if own is None else given_to_rewards(context, own) | frozenset(context.mapping("dataset.columns"))
+    return None if own is None else columns_for_rewards(context, own) | frozenset(context.mapping("dataset.columns"))
 
 
-def needed_columns(context: Context, index: int, reward: dict[str, object]) -> tuple[str, list[str]]:
+def columns_needed(context: Context, index: int, reward: dict[str, object]) -> tuple[str, list[str]]:
     """The reward's name and the columns that it needs."""
     if isinstance(judge := reward.get("judge"), dict):
         return "judge", judge_columns(judge)
@@ -49,8 +51,12 @@ def needed_columns(context: Context, index: int, reward: dict[str, object]) -> t
     if shipped is not None:
         return str(reward["name"]), [c for c in shipped.columns if c not in _bound(reward)]
     name = str(reward.get("python") or "").rpartition(":")[2]
-    passed = {*CALLED_WITH, *((OBJECTS,) if context.value("environment.python") else ())}
-    return name, [p for p in _required(context, index, reward) if p not in passed]
+    passed = {*CALLED_WITH, PREFILLS, *_objects(context)}
+    return name, [p for p in _keywords_needed(context, index, reward) if p not in passed]
+
+
+def _objects(context: Context) -> tuple[str, ...]:
+    return (OBJECTS,) if context.value("environment.python") else ()
 
 
 def _keywords(context: Context, index: int, reward: dict[str, object]) -> list[str]:
@@ -58,7 +64,7 @@ def _keywords(context: Context, index: int, reward: dict[str, object]) -> list[s
     shipped = shipped_reward(str(reward.get("name")))
     if shipped is not None:
         return [TOKENS] if shipped.reads_tokens else []
-    return [p for p in _required(context, index, reward) if p in CALLED_WITH]
+    return [p for p in _keywords_needed(context, index, reward) if p in CALLED_WITH]
 
 
 def _bound(reward: dict[str, object]) -> set[str]:
@@ -66,15 +72,15 @@ def _bound(reward: dict[str, object]) -> set[str]:
     return set(options) if isinstance(options, dict) else set()
 
 
-def _required(context: Context, index: int, reward: dict[str, object]) -> list[str]:
+def _keywords_needed(context: Context, index: int, reward: dict[str, object]) -> list[str]:
     """The keywords that a python function needs and that no option binds."""
-    found = reward_function(context, index, reward)
-    if found is None or isinstance(found.node, ast.ClassDef):
+    target = reward_function(context, index, reward)
+    if target is None or isinstance(target.node, ast.ClassDef):
         return []
     from grpo_recipes.user_files.functions.reward_body import keywords_read
 
-    function = declared(found.node)
-    read = [key for key in keywords_read(found.node) if key not in function.parameters]
+    function = function_of(target.node)
+    read = [key for key in keywords_read(target.node) if key not in function.parameters]
     return [p for p in dict.fromkeys([*function.required, *read]) if p not in _bound(reward)]
 
 
@@ -86,42 +92,51 @@ def reward_function(context: Context, index: int, reward: dict[str, object]) -> 
         from grpo_recipes.user_files.functions.installed import package_reward
 
         of_package = package_reward(context.stack, str(reward["python"]))
-        found = None if of_package.is_factory else of_package.found
+        target = None if of_package.is_factory else of_package.found
     else:
         file, _, name = str(reward["python"]).rpartition(":")
         directory = context.source.directory(("rewards", index, "python"))
         try:
-            found = definition(os.path.normpath(os.path.join(directory, file)), name)
+            target = definition(os.path.normpath(os.path.join(directory, file)), name)
         except (OSError, SyntaxError, ValueError):
             return None
-    if not isinstance(found, Definition) or isinstance(found.node, ast.ClassDef) or found.decorators:
+    if not isinstance(target, Definition) or isinstance(target.node, ast.ClassDef) or target.decorators:
         return None
-    return found
+    return target
 
 
 def check(context: Context) -> Iterator[Finding]:
     available = _available(context)
     newer = not_passed(context.stack.version("trl"))
     for index, reward in enumerate(context.items("rewards")):
-        name, needed = needed_columns(context, index, reward)
-        for keyword in [keyword for keyword in needed if keyword in kept_back()]:
-            said = f"reward {name} reads {keyword}, which TRL does not pass"
+        name, needed = columns_needed(context, index, reward)
+        for keyword in [keyword for keyword in needed if keyword in columns_no_reward_gets()]:
+            message = f"reward {name} reads {keyword}, which TRL does not pass"
             because = f"TRL passes {keyword}s for the whole batch"
             fix = f"call the parameter {keyword}s"
-            yield context.finding(said, "rewards", because, fix=fix, mark=context.source.mark(("rewards", index)))
-        missing = [c for c in needed if available is not None and c not in available and c not in kept_back()]
+            yield context.finding(message, "rewards", because, fix=fix, mark=context.source.mark(("rewards", index)))
+        missing = [
+            c for c in needed if available is not None and c not in available and c not in columns_no_reward_gets()
+        ]
         if available is not None and missing:
             is_shipped = shipped_reward(name) is not None
+            others = [c for c in missing if c not in OF_THE_TRAINER]
             # A wrong column silently trains on wrong answers, so the fix names one only if its name says what it is.
             likely = [column for column in sorted(available) if column in _ANSWERS]
-            is_certain = len(missing) == len(likely) == 1 and not (is_shipped and missing[0] not in _ANSWERS)
+            is_certain = len(missing) == len(others) == len(likely) == 1 and not (
+                is_shipped and missing[0] not in _ANSWERS
+            )
             template = f"{{{{ {likely[0]} }}}}" if is_certain else "{{ ... }}"
             which = "" if is_certain else ", with the column that holds it"
+            fixes = [f'columns: {{{others[0]}: "{template}"}} under dataset{which}'] if others else []
+            passed = [*(keyword for keyword in CALLED_WITH if keyword not in newer), *_objects(context)]
             yield context.finding(
-                f"reward {name} reads column {listed(missing)}, which the data does not have",
+                f"reward {name} reads column {name_list(missing)}, which the data does not have"
+                if others == missing
+                else f"reward {name} reads {name_list(missing)}, which TRL does not pass",
                 "rewards",
-                f"TRL passes {listed(sorted(available))}",
-                fix=f'columns: {{{missing[0]}: "{template}"}} under dataset{which}',
+                f"TRL passes {', '.join(passed)} and the columns {name_list(sorted(available))}",
+                fix="; ".join(filter(None, (without_parameters(missing), *fixes))),
                 patch=[Patch(("dataset", "columns", missing[0]), template)] if is_certain else [],
                 mark=context.source.mark(("rewards", index)),
             )
@@ -134,28 +149,32 @@ def check(context: Context) -> Iterator[Finding]:
 def _of_sets(context: Context) -> Iterator[Finding]:
     """The findings for held-out sets whose local files lack what the rewards that judge them read."""
     names = reward_names(context.items("rewards"))
-    for name, one in held_out_sets(context):
-        own = columns_at(one, "evaluation.path")
-        available = None if own is None else given_to_rewards(one, own) | frozenset(one.mapping("dataset.columns"))
-        judges = judged_by(one) or names
+    for name, of_set in held_out_sets(context):
+        own = columns_at(of_set, "evaluation.path")
+        available = (
+            None if own is None else columns_for_rewards(of_set, own) | frozenset(of_set.mapping("dataset.columns"))
+        )
+        judges = rewards_of_set(of_set) or names
         for index, reward in enumerate(context.items("rewards") if available is not None else ()):
             missing = [
-                c for c in needed_columns(context, index, reward)[1] if c not in (*(available or ()), *kept_back())
+                c
+                for c in columns_needed(context, index, reward)[1]
+                if c not in (*(available or ()), *columns_no_reward_gets())
             ]
             if names[index] in judges and missing:
                 others = [other for other in judges if other != names[index]]
                 narrower = f"; or rewards: [{', '.join(others)}], without this reward" if others else ""
-                yield one.finding(
-                    f"reward {names[index]} reads column {listed(missing)}, which held-out set {name} does not have",
+                yield of_set.finding(
+                    f"reward {names[index]} reads column {name_list(missing)}, which held-out set {name} does not have",
                     "evaluation.path",
-                    f"TRL passes {listed(sorted(available or ()))}",
+                    f"TRL passes {name_list(sorted(available or ()))}",
                     fix=f'columns: {{{missing[0]}: "{{{{ ... }}}}"}} in the set{narrower}',
                 )
 
 
 def _newer(context: Context, index: int, name: str, keyword: str, releases: str) -> Finding:
-    said = f"reward {name} reads {keyword}, which trl {context.stack.version('trl')} does not pass"
+    message = f"reward {name} reads {keyword}, which trl {context.stack.version('trl')} does not pass"
     because = f"trl {releases} passes it"
     own = "" if shipped_reward(name) is not None else f"{keyword}=None, so that the function runs without it, or "
     fix = f"{own}trl=={releases.removeprefix('>=')}"
-    return context.finding(said, "rewards", because, fix=fix, mark=context.source.mark(("rewards", index)))
+    return context.finding(message, "rewards", because, fix=fix, mark=context.source.mark(("rewards", index)))

@@ -27,13 +27,13 @@ def check(context: Context) -> Iterator[Finding]:
 
 
 def _of_one(context: Context, index: int, reward: dict[str, object], are_messages: bool) -> Iterator[Finding]:
-    found = reward_function(context, index, reward)
-    if found is None:
+    definition = reward_function(context, index, reward)
+    if definition is None:
         return
     from grpo_recipes.user_files.functions.misread_elements import misread_elements
 
     has_turns = any(context.value(key) for key in MAKE_TURNS)
-    misread = misread_elements(found.node, found.tree, are_messages=are_messages, has_turns=has_turns)
+    misread = misread_elements(definition.node, definition.tree, are_messages=are_messages, has_turns=has_turns)
     if misread is None:
         return
     name = str(reward["python"]).rpartition(":")[2]
@@ -45,7 +45,7 @@ def _of_one(context: Context, index: int, reward: dict[str, object], are_message
         f"{name} reads {'lists of messages as strings' if are_messages else 'strings as messages'}",
         "rewards",
         [
-            f"{os.path.basename(found.path)}:{misread.line}: {code} is {misread.result}",
+            f"{os.path.basename(definition.path)}:{misread.line}: {code} is {misread.result}",
             f"the prompts are {kinds} ({why})",
         ],
         fix=_fix(names_module(str(reward["python"])), are_messages, built),

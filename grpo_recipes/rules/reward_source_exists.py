@@ -5,9 +5,10 @@ TRL calls a reward function with keywords: prompts, completions, completion_ids,
 trainer_state and more with each release; a function without **kwargs fails with TypeError at the first reward, after
 the first generation. grpo-run reads Python files and never runs them before you consent, which also covers imported
 files in the same folder. The rule follows a name through `a = b` and these files. It does not check rewards that a
-call, a partial or another package creates, although TRL can call them. Of a shipped reward's options it checks the
-names, and whether each is a number, a string, true or false, or a list. The reward itself refuses a number out of
-range, which preflight shows.
+call, a partial or another package creates, although TRL can call them. An option that a function neither has as a
+parameter nor reads from its **kwargs changes nothing. A shipped reward is called with its options and without
+completions, and refuses a pattern, a number or a script that it cannot use; code_tests, which needs a sandbox, does so
+in preflight.
 """
 
 import ast
@@ -16,15 +17,24 @@ from collections.abc import Iterator
 from types import NoneType
 
 from grpo_recipes.contract.findings.finding import Finding, Patch, Path, Severity
-from grpo_recipes.contract.findings.wording import flow, nearest_words, shown
-from grpo_recipes.rewards.catalog import Signature, shipped_reward, shipped_rewards
+from grpo_recipes.contract.findings.wording import flow, nearest_words, value_text
+from grpo_recipes.facts.accepted_keys import rewards_of_trl
+from grpo_recipes.rewards.catalog import LENGTH_OPTIONS, Signature, shipped_reward, shipped_rewards, why_options_refused
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.schemas.other_names import Row, reward_row
-from grpo_recipes.user_files.functions.definitions import CALLED_WITH, Definition, declared, definition, module_of
-from grpo_recipes.user_files.local_files import listed, near_path
-from grpo_recipes.user_files.reward_imports import imported_beside, names_module
+from grpo_recipes.user_files.functions.definitions import (
+    CALLED_WITH,
+    Definition,
+    definition,
+    function_of,
+    module_of,
+    reads_any_keyword,
+)
+from grpo_recipes.user_files.local_files import name_list, near_path
+from grpo_recipes.user_files.reward_imports import modules_beside, names_module
 
 ID = "RWD001"
+LONGEST = "GRPOConfig.max_completion_length"
 # What a recipe may write for an option, by its annotation. The reward itself knows which numbers and texts it takes.
 KINDS: dict[str, tuple[type, ...]] = {
     "int": (int,),
@@ -49,11 +59,11 @@ def check(context: Context) -> Iterator[Finding]:
                 path,
                 f"rewards[{index}] has {'no source' if not sources else ' and '.join(sources)}",
                 because=["a reward needs exactly one of name, python, model and judge"],
-                fix="name: exact_match" if not sources else f"keep {sources[0]}",
+                fix=f"keep {sources[0]}, and remove {' and '.join(sources[1:])}" if sources else "name: exact_match",
                 patch=[Patch((*path, kind), remove=True) for kind in sources[1:]],
             )
         elif sources == ["name"]:
-            yield from _shipped(context, path, reward)
+            yield from _check_shipped(context, path, reward)
         elif sources == ["python"] and not names_module(str(reward["python"])):
             yield from _python(context, path, reward)
 
@@ -72,13 +82,11 @@ def _at(
     return context.finding(message, "rewards", because, fix=fix, patch=patch or (), severity=severity, mark=mark)
 
 
-def _shipped(context: Context, path: Path, reward: dict[str, object]) -> Iterator[Finding]:
+def _check_shipped(context: Context, path: Path, reward: dict[str, object]) -> Iterator[Finding]:
     name = str(reward["name"])
     signature = shipped_reward(name)
     if signature is None:
-        from grpo_recipes.user_files.functions.installed import is_of_trl
-
-        if is_of_trl(name):
+        if name in rewards_of_trl(context.stack.version("trl")):
             right = f"trl.rewards:{name}"
             yield _at(
                 context,
@@ -105,12 +113,15 @@ def _shipped(context: Context, path: Path, reward: dict[str, object]) -> Iterato
             patch=[Patch((*path, "name"), close[0])] if close else [],
         )
         return
-    yield from _options(context, path, name, signature, reward)
+    given = reward.get("options")
+    options = given if isinstance(given, dict) else {}
+    wrong = list(_options(context, path, name, signature, options))
+    yield from wrong or (_try_options(context, (*path, "options"), name, options) if options else ())
 
 
 def _of_another_program(context: Context, path: Path, name: str, program: str, row: Row) -> Finding:
     rewards = [{key: value for key, value in reward.items() if key != "weight"} for reward in row["rewards"]]
-    is_plain = rewards == [{"name": rewards[0]["name"]}]
+    is_plain = len(rewards) == 1 and list(rewards[0]) == ["name"]
     return _at(
         context,
         (*path, "name"),
@@ -122,10 +133,8 @@ def _of_another_program(context: Context, path: Path, name: str, program: str, r
 
 
 def _options(
-    context: Context, path: Path, name: str, signature: Signature, reward: dict[str, object]
+    context: Context, path: Path, name: str, signature: Signature, options: dict[str, object]
 ) -> Iterator[Finding]:
-    given = reward.get("options")
-    options = given if isinstance(given, dict) else {}
     known = (*signature.required, *signature.options)
     for option in options:
         if option not in (*known, *signature.columns):
@@ -143,7 +152,7 @@ def _options(
             yield _at(
                 context,
                 (*path, "options", option),
-                f"option {option} of reward {name} must be {WORDS[kinds[0]]}, not {shown(value)}",
+                f"option {option} of reward {name} must be {WORDS[kinds[0]]}, not {value_text(value)}",
                 because=[f"its options are {', '.join(known)}"],
             )
     for option in signature.required:
@@ -157,69 +166,84 @@ def _options(
             )
 
 
+def _try_options(context: Context, path: Path, name: str, options: dict[str, object]) -> Iterator[Finding]:
+    """The finding for options that the reward itself refuses."""
+    if name in LENGTH_OPTIONS and options.get(LENGTH_OPTIONS[name]) is None:
+        options = {**options, LENGTH_OPTIONS[name]: context.whole(LONGEST)}
+    try:
+        problem = why_options_refused(name, options)
+    except ModuleNotFoundError as missing:
+        why = [f"it needs {missing.name}, which is not installed here"]
+        yield _at(context, path, f"not checked: the options of {name}", because=why, severity="not-checked")
+        return
+    if problem is not None:
+        why = ["it raises ValueError at the first reward, after the first generation"]
+        yield _at(context, path, f"reward {name} refuses its options: {problem}", because=why)
+
+
 def _python(context: Context, path: Path, reward: dict[str, object]) -> Iterator[Finding]:
     file, _, name = str(reward["python"]).rpartition(":")
-    place = (*path, "python")
-    absolute = os.path.normpath(os.path.join(context.source.directory(place), file))
+    key_path = (*path, "python")
+    absolute = os.path.normpath(os.path.join(context.source.directory(key_path), file))
     try:
-        found = definition(absolute, name)
+        target = definition(absolute, name)
     except OSError as error:
         near = near_path(file, absolute) if isinstance(error, FileNotFoundError) else None
         fix = f"python: {near}:{name}, if you meant that" if near else "a path relative to the recipe"
-        yield _at(context, place, f"{file}: {error.strerror or error}", because=[f"looked for {absolute}"], fix=fix)
+        yield _at(context, key_path, f"{file}: {error.strerror or error}", because=[f"looked for {absolute}"], fix=fix)
         return
     except (SyntaxError, ValueError) as error:
         line = f":{error.lineno}" if isinstance(error, SyntaxError) and error.lineno else ""
         text = error.msg if isinstance(error, SyntaxError) else error
-        yield _at(context, place, f"{file}{line}: {text}", because=["the file is not Python source"])
+        yield _at(context, key_path, f"{file}{line}: {text}", because=["the file is not Python source"])
         return
-    if found is None:
+    if target is None:
         functions, is_bound = module_of(absolute).callables, name in module_of(absolute).bound
         close = nearest_words(name, functions, cutoff=0.5) if not is_bound else []
         yield _at(
             context,
-            place,
+            key_path,
             f"{file} has no function {name}",
             because=[
                 *([f"{name} in it is not a function"] if is_bound else []),
-                f"its functions are {listed(functions)}" if functions else "it has no functions",
+                f"its functions are {name_list(functions)}" if functions else "it has no functions",
             ],
             fix=f"python: {file}:{close[0]}" if close else None,
-            patch=[Patch(place, f"{file}:{close[0]}")] if close else [],
+            patch=[Patch(key_path, f"{file}:{close[0]}")] if close else [],
         )
         return
-    yield from _definition(context, place, name, found, reward)
+    yield from _definition(context, key_path, name, target, reward)
     try:
-        imported_beside(absolute)
+        modules_beside(absolute)
     except (OSError, ValueError) as error:
         text = (error.strerror if isinstance(error, OSError) else None) or str(error)
         because = "a run copies everything that a reward imports from its folder into the run folder"
         fix = "move its code into the file or its folder, or install the package elsewhere"
-        yield _at(context, place, text, because=[because], fix=fix)
+        yield _at(context, key_path, text, because=[because], fix=fix)
 
 
 def _definition(
-    context: Context, place: Path, name: str, found: Definition | str, reward: dict[str, object]
+    context: Context, key_path: Path, name: str, target: Definition | str, reward: dict[str, object]
 ) -> Iterator[Finding]:
-    if isinstance(found, str):
+    if isinstance(target, str):
         yield _at(
             context,
-            place,
+            key_path,
             f"not checked: how {name} is called; its source does not show it",
-            because=[found],
+            because=[target],
             severity="not-checked",
         )
-    elif isinstance(found.node, ast.ClassDef):
-        if not (found.node.bases or found.node.keywords or found.decorators or _is_gone_through(found.node)):
+    elif isinstance(target.node, ast.ClassDef):
+        if not (target.node.bases or target.node.keywords or target.decorators or _is_gone_through(target.node)):
             yield _at(
                 context,
-                place,
+                key_path,
                 f"{name} is a class, but TRL calls a function or an object",
-                because=["calling the class creates an object, not a list of numbers", f"it is defined at {found.at}"],
+                because=["calling the class creates an object, not a list of numbers", f"it is defined at {target.at}"],
                 fix=f"write {name.lower()}_reward = {name}() in the file, and {name.lower()}_reward in the recipe",
             )
-    elif not found.decorators:
-        yield from _signature(context, place, name, found, reward)
+    elif not target.decorators:
+        yield from _signature(context, key_path, name, target, reward)
 
 
 def _is_gone_through(node: ast.ClassDef) -> bool:
@@ -228,16 +252,16 @@ def _is_gone_through(node: ast.ClassDef) -> bool:
 
 
 def _signature(
-    context: Context, path: Path, name: str, found: Definition, reward: dict[str, object]
+    context: Context, path: Path, name: str, target: Definition, reward: dict[str, object]
 ) -> Iterator[Finding]:
-    assert not isinstance(found.node, ast.ClassDef)
-    function = declared(found.node)
+    assert not isinstance(target.node, ast.ClassDef)
+    function = function_of(target.node)
     if function.positional_only:
         yield _at(
             context,
             path,
             f"{name} accepts {', '.join(function.positional_only)} only by position",
-            because=["TRL calls reward functions with keywords", f"it is declared at {found.at}"],
+            because=["TRL calls reward functions with keywords", f"it is declared at {target.at}"],
             fix="remove the / from its parameters",
         )
     if not function.takes_any_keyword:
@@ -249,13 +273,22 @@ def _signature(
             f"{name} has no **kwargs",
             because=[
                 f"TRL also passes {f'{missing} and ' if missing else ''}every column",
-                f"it is declared at {found.at}",
+                f"it is declared at {target.at}",
             ],
-            fix=f"lambda {signature}: ..." if isinstance(found.node, ast.Lambda) else f"def {name}({signature})",
+            fix=f"lambda {signature}: ..." if isinstance(target.node, ast.Lambda) else f"def {name}({signature})",
         )
     options = reward.get("options")
     given = set(options) if isinstance(options, dict) else set()
     unknown = sorted(given - set(function.parameters))
+    if unknown and function.takes_any_keyword and not reads_any_keyword(target.node):
+        yield _at(
+            context,
+            (*path[:-1], "options", unknown[0]),
+            f"{name} does not read its option {', '.join(unknown)}",
+            because=[f"its **kwargs takes it, and no line of {target.at} reads them"],
+            fix=f"a parameter {unknown[0]} of {name}, or remove the option",
+            severity="warning",
+        )
     if unknown and not function.takes_any_keyword:
         yield _at(
             context,

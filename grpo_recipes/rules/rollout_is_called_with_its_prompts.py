@@ -9,38 +9,38 @@ from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.rules._shared.context import Context
-from grpo_recipes.rules._shared.said_tools import said_code
-from grpo_recipes.user_files.functions.documented import Documented, documented
-from grpo_recipes.user_files.local_files import listed
+from grpo_recipes.rules._shared.said_tools import code_of_section
+from grpo_recipes.user_files.functions.documented import Documented, read_function
+from grpo_recipes.user_files.local_files import name_list
 
 ID = "TOL011"
 KEY = "rollout.python"
 
 
 def check(context: Context) -> Iterator[Finding]:
-    said = said_code(context, "rollout")
+    code = code_of_section(context, "rollout")
     try:
-        function = None if said is None else documented(said.path, said.name)
+        function = None if code is None else read_function(code.path, code.name)
     except (OSError, SyntaxError, ValueError):
         return
-    if said is None or function is None or function.is_decorated:
+    if code is None or function is None or function.is_decorated:
         return
     why = _why_not(function)
     if why is not None:
-        message = f"{said.file}:{function.line}: {said.name} {why}"
+        message = f"{code.file}:{function.line}: {code.name} {why}"
         because = "TRL calls it as a plain function with two positional arguments, the prompts and the trainer"
-        yield context.finding(message, KEY, because, fix=f"def {said.name}(prompts, trainer)")
+        yield context.finding(message, KEY, because, fix=f"def {code.name}(prompts, trainer)")
 
 
 def _why_not(function: Documented) -> str | None:
     """Why a call with two values fails or returns a coroutine; None if it works."""
     if function.is_async:
         return "is asynchronous"
-    by_place = [one for one in function.parameters if one.kind in ("positional only", "plain")]
-    named = [one for one in function.parameters if one.kind == "*"]
-    needed = [one.name for one in by_place if one.is_needed]
+    by_place = [parameter for parameter in function.parameters if parameter.kind in ("positional only", "plain")]
+    named = [parameter for parameter in function.parameters if parameter.kind == "*"]
+    needed = [parameter.name for parameter in by_place if parameter.is_needed]
     if len(needed) > 2:
-        return f"also needs {listed(needed[2:])}"
+        return f"also needs {name_list(needed[2:])}"
     if len(by_place) < 2 and not named:
-        return f"takes only {listed([one.name for one in by_place]) or 'nothing'}"
+        return f"takes only {name_list([parameter.name for parameter in by_place]) or 'nothing'}"
     return None

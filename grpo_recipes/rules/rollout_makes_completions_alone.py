@@ -9,22 +9,22 @@ from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding, Patch
 from grpo_recipes.rules._shared.context import Context
-from grpo_recipes.rules._shared.said_tools import said_code
+from grpo_recipes.rules._shared.said_tools import code_of_section
 
 ID = "TOL012"
 
 
 def check(context: Context) -> Iterator[Finding]:
-    if said_code(context, "rollout") is None:
+    if code_of_section(context, "rollout") is None:
         return
     for section in ("tools", "environment"):
-        if context.value("tools") if section == "tools" else said_code(context, section) is not None:
-            said = f"a rollout cannot be combined with {'tools' if section == 'tools' else 'an environment'}"
+        if context.value("tools") if section == "tools" else code_of_section(context, section) is not None:
+            message = f"a rollout cannot be combined with {'tools' if section == 'tools' else 'an environment'}"
             because = "TRL also calls tools after the rollout, and then ignores its env_mask"
             yield context.finding(
-                said, section, because, fix=f"call them in the rollout, or remove {section} or the rollout"
+                message, section, because, fix=f"call them in the rollout, or remove {section} or the rollout"
             )
     if context.has_section("evaluation"):
-        said = "a rollout cannot generate held-out completions"
+        message = "a rollout cannot generate held-out completions"
         because = "the policy would generate them in one turn, unlike in training"
-        yield context.finding(said, "evaluation", because, patch=[Patch(("evaluation",), None)])
+        yield context.finding(message, "evaluation", because, patch=[Patch(("evaluation",), None)])

@@ -22,7 +22,7 @@ def check(context: Context) -> Iterator[Finding]:
     if not isinstance(coefficient, int | float) or coefficient == 0:
         return
     config = model_config(context)
-    if config is None and context.given(COEFFICIENT):
+    if config is None and context.is_given(COEFFICIENT):
         yield not_at_hand(context, "whether the model has experts", COEFFICIENT)
     kind = config.get("model_type") if config is not None else None
     if config is not None and kind in DENSE and "output_router_logits" not in config:

@@ -8,12 +8,11 @@ from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.rules._shared.context import Context
-from grpo_recipes.rules._shared.loaded_model import model_config
+from grpo_recipes.rules._shared.loaded_model import EXPERTS, model_config
 
 ID = "LOS005"
 APPLIES_TO = {"trl": "<1.14"}
 COEFFICIENT = "GRPOConfig.router_aux_loss_coef"
-EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts", "router_aux_loss_coef")
 
 
 def check(context: Context) -> Iterator[Finding]:
@@ -24,7 +23,7 @@ def check(context: Context) -> Iterator[Finding]:
     has_field = COEFFICIENT.partition(".")[2] in (context.facts.own_fields("GRPOConfig") or {})
     does = "uses 0.001" if has_field else "adds no such loss"
     value = own if has_field else 0.0
-    said = f"this TRL ignores the model's router_aux_loss_coef {own}"
+    text = f"this TRL ignores the model's router_aux_loss_coef {own}"
     because = f"trl {context.stack.version('trl')} {does} by default; trl 1.14 uses the model's"
     fix = f"trl: {{router_aux_loss_coef: {value}}}, or trl==1.14.2"
-    yield context.wrong(said, "model.model_name_or_path", because, value, at=("trl", "router_aux_loss_coef"), fix=fix)
+    yield context.wrong(text, "model.model_name_or_path", because, value, at=("trl", "router_aux_loss_coef"), fix=fix)

@@ -8,26 +8,23 @@ keep their micro-batch ("packed") for a loss that depends on it: `loss_type: bnp
 bonus for entropy.
 
 The shim applies to model families that score a row the same without its padding; run.json records what it did, and
-PRF036 compares its scores with TRL's in the first step. With sorted rows, logged means over tokens (entropy, kl, clip
-ratios) are weighted by the tokens of each micro-batch, so they equal the means of the step in one piece;
-clip_ratio/low_min and high_max stay means over micro-batches, and differ. `--accept SHM025` leaves TRL unchanged, and
-so do rows with images.
+PRF036 compares its scores with TRL's in the first step. The logged entropy, kl and clip ratios do not depend on the
+cut, with or without the shim: they are means over the trained tokens of a step. `--accept SHM025` leaves TRL's padding
+unchanged, and so do rows with images.
 """
 
 from collections.abc import Iterator
 
-from grpo_recipes.rules._shared.context import Context, decided
-from grpo_recipes.rules._shared.losses import LOSS, LOSSES, depends_on_the_cut
+from grpo_recipes.rules._shared.context import Context, rule_setting
+from grpo_recipes.rules._shared.losses import LOSS, LOSSES, depends_on_the_cut, entropy_bonus
 from grpo_recipes.rules._shared.settings import Setting
 from grpo_recipes.rules._shared.training_rows import image_columns
 
 ID = "SHM025"
 APPLIES_TO = {"trl": ">=0.20"}
 OWNS = ("shims.less_padding",)
-# Keys of a loss that has more than a term for each token.
 # A compiled model would be compiled again for each width. Each key alone compiles.
 COMPILED = ("GRPOConfig.torch_compile", "GRPOConfig.torch_compile_backend", "GRPOConfig.torch_compile_mode")
-BONUS = ("GRPOConfig.entropy_coef", "GRPOConfig.use_adaptive_entropy")
 
 
 def decide(context: Context) -> Iterator[Setting]:
@@ -35,9 +32,9 @@ def decide(context: Context) -> Iterator[Setting]:
         return
     if image_columns(context):
         return  # images of a micro-batch are cut by the number of their rows
-    key = depends_on_the_cut(context) or next((key for key in BONUS if context.value(key)), None)
+    key = depends_on_the_cut(context) or entropy_bonus(context)
     if key is None:
-        yield decided(OWNS[0], "sorted", "TRL pads each row to the longest of the generation")
+        yield rule_setting(OWNS[0], "sorted", "TRL pads each row to the longest of the generation")
     else:
         why = f"{key.partition('.')[2]} depends on the rows of a micro-batch, so these stay together"
-        yield decided(OWNS[0], "packed", why)
+        yield rule_setting(OWNS[0], "packed", why)

@@ -24,27 +24,27 @@ def check(context: Context) -> Iterator[Finding]:
 def _of_section(context: Context, section: str, *, has_rows: bool) -> Iterator[Finding]:
     """has_rows: whether the section has rows without naming a source."""
     path, are_made = context.value(f"{section}.path"), makes_rows(context, section)
-    place = context.path(f"{section}.path")[:-1]
-    named = ".".join(map(str, place))
+    section_path = context.path(f"{section}.path")[:-1]
+    named = ".".join(map(str, section_path))
     if path is not None and are_made:
-        said = f"{named} has both path and reasoning_gym"
+        message = f"{named} has both path and reasoning_gym"
         because = "rows come from a path, or from tasks that generate them"
-        yield context.finding(said, f"{section}.path", because, fix="keep one of them")
+        yield context.finding(message, f"{section}.path", because, fix="keep one of them")
     elif path is None and not are_made and not has_rows:
-        said = f"{named} sets neither path nor reasoning_gym"
+        message = f"{named} sets neither path nor reasoning_gym"
         because = "without them it would evaluate the training rows"
-        at = (*place, "reasoning_gym")
-        mark = context.source.mark(place)
-        yield context.wrong(said, section, because, {"size": 100, "seed": 1}, at=at, mark=mark)
+        at = (*section_path, "reasoning_gym")
+        mark = context.source.mark(section_path)
+        yield context.wrong(message, section, because, {"size": 100, "seed": 1}, at=at, mark=mark)
     elif are_made and section == "evaluation" and not makes_rows(context):
-        said = f"{named}.reasoning_gym has no tasks"
+        message = f"{named}.reasoning_gym has no tasks"
         because = "it uses the tasks of dataset.reasoning_gym, which is not set"
-        mark = context.source.mark((*place, "reasoning_gym"))
+        mark = context.source.mark((*section_path, "reasoning_gym"))
         yield context.finding(
-            said, "evaluation.reasoning_gym", because, fix="path: a file with held-out rows", mark=mark
+            message, "evaluation.reasoning_gym", because, fix="path: a file with held-out rows", mark=mark
         )
     elif are_made:
         for key in OF_A_PATH:
-            if (section, key) != ("evaluation", "revision") and context.given(f"{section}.{key}"):
-                said = f"{named}.{key} selects rows of a path, but there is no path"
-                yield context.wrong(said, f"{section}.{key}", "tasks of reasoning_gym generate the rows")
+            if (section, key) != ("evaluation", "revision") and context.is_given(f"{section}.{key}"):
+                message = f"{named}.{key} selects rows of a path, but there is no path"
+                yield context.wrong(message, f"{section}.{key}", "tasks of reasoning_gym generate the rows")

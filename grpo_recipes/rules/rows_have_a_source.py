@@ -9,9 +9,8 @@ builds the trainer.
 from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding
-from grpo_recipes.contract.tasks import OPENREWARD
 from grpo_recipes.rules._shared.context import Context
-from grpo_recipes.rules._shared.training_rows import makes_rows, sections_of_rows, spec_with_rows
+from grpo_recipes.rules._shared.training_rows import makes_rows, sections_of_rows
 
 ID = "DAT008"
 PATH = "dataset.path"
@@ -20,7 +19,7 @@ PICK = ("dataset.name", "dataset.split", "dataset.revision", "evaluation.name", 
 
 def check(context: Context) -> Iterator[Finding]:
     written = context.source.values.get("dataset")
-    if context.value(PATH) is not None or makes_rows(context):
+    if context.value(PATH) is not None or makes_rows(context) or ("environment",) in context.refused:
         return
     if isinstance(written, dict) and written.get("reasoning_gym") is not None:
         return  # SCH002 names what is wrong with it
@@ -31,14 +30,11 @@ def check(context: Context) -> Iterator[Finding]:
         fix = "path: openai/gsm8k" if has_section else "dataset: {path: openai/gsm8k, name: main}"
         yield context.finding(message, PATH if has_section else "dataset", why, fix=fix)
         return
-    has_splits = spec_with_rows(context) == OPENREWARD
-    for section, one in sections_of_rows(context):
-        if section == "evaluation" and one.value("evaluation.path") is not None:
+    for section, of_rows in sections_of_rows(context):
+        if section == "evaluation" and of_rows.value("evaluation.path") is not None:
             continue
         for key in PICK:
-            if has_splits and key.endswith(".split"):
-                continue
-            if key.startswith(section) and one.given(key) and one.value(key) is not None:
-                said = f"{one.recipe_key(key)} selects rows of a data set, but there is no {PATH}"
+            if key.startswith(section) and of_rows.is_given(key) and of_rows.value(key) is not None:
+                message = f"{of_rows.recipe_key(key)} selects rows of a data set, but there is no {PATH}"
                 because = "the environment owns the data, and the rows are its episodes"
-                yield one.wrong(said, key, because)
+                yield of_rows.wrong(message, key, because)

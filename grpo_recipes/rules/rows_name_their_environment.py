@@ -24,7 +24,7 @@ def check(context: Context) -> Iterator[Finding]:
     names = [str(item["name"]) for item in context.items(KEY)]
     if not names:
         return
-    if context.source.values.get(COLUMN) not in (None, *_written(context)):
+    if context.source.values.get(COLUMN) not in (None, *_environments_as_written(context)):
         because = f"{KEY} replaces {COLUMN}"
         yield context.finding(
             f"the recipe has both {COLUMN} and {KEY}", COLUMN, because, fix=f"move it to an item of {KEY}"
@@ -32,22 +32,21 @@ def check(context: Context) -> Iterator[Finding]:
         return
     version = context.stack.version("trl")
     if version is not None and is_within(version, f"<{FIRST}"):
-        said, because = (
-            f"trl {version} supports only one environment",
-            "its GRPOTrainer accepts no dict as environment_factory",
-        )
-        yield context.finding(said, KEY, because, fix=f"trl=={FIRST} or newer")
+        message = f"trl {version} supports only one environment"
+        because = "its GRPOTrainer accepts no dict as environment_factory"
+        yield context.finding(message, KEY, because, fix=f"trl=={FIRST} or newer")
     taken = dict.fromkeys(reward_names(context.items("rewards")), "reward")
     for index, name in enumerate(names):
         if name in taken:
-            said = f"the name {name} is taken by a {taken[name]}"
+            message = f"the name {name} is taken by a {taken[name]}"
             because = "rows and metrics of an environment use its name"
             mark = context.source.mark((KEY, index, "name"))
-            yield context.finding(said, KEY, because, fix="name: a different one", mark=mark)
+            yield context.finding(message, KEY, because, fix="name: a different one", mark=mark)
         taken.setdefault(name, "different environment")
     if are_episodes(context):
-        said, because = "several environments need dataset.path", f"the column {COLUMN} of a row names its environment"
-        yield context.finding(said, KEY, because, fix="dataset.path, or one environment")
+        message = "several environments need dataset.path"
+        because = f"the column {COLUMN} of a row names its environment"
+        yield context.finding(message, KEY, because, fix="dataset.path, or one environment")
         return
     yield from _of_rows(context, own_columns(context), "the rows", names)
     for name, of_set in held_out_sets(context):
@@ -56,7 +55,7 @@ def check(context: Context) -> Iterator[Finding]:
             yield from _of_rows(of_set, columns_at(of_set, "evaluation.path"), rows, names)
 
 
-def _written(context: Context) -> list[object]:
+def _environments_as_written(context: Context) -> list[object]:
     """The environments as written; a rule sees one of them as `environment`."""
     several = context.source.values.get(KEY)
     return several if isinstance(several, list) else []
@@ -71,5 +70,5 @@ def _of_rows(context: Context, own: frozenset[str] | None, rows: str, names: lis
         yield context.finding(f"{rows} lack a column {COLUMN}", KEY, because, fix=fix)
     elif template is not None and "{" not in str(template) and template not in names:
         near = nearest_words(str(template), names, cutoff=0.5) or names[:1]
-        said, because = f"no environment is called {template}", f"the environments are {listed}"
-        yield context.finding(said, "dataset.columns", because, fix=f"{COLUMN}: {near[0]}")
+        message, because = f"no environment is called {template}", f"the environments are {listed}"
+        yield context.finding(message, "dataset.columns", because, fix=f"{COLUMN}: {near[0]}")

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 
 from grpo_recipes.contract.prompt_shape import TEXT_BESIDE_IMAGES
 from grpo_recipes.facts.released.windows import is_within
-from grpo_recipes.rules._shared.context import Context, decided
+from grpo_recipes.rules._shared.context import Context, rule_setting
 from grpo_recipes.rules._shared.loaded_model import model_config
 from grpo_recipes.rules._shared.settings import Setting
 from grpo_recipes.rules._shared.training_rows import image_columns
@@ -33,9 +33,9 @@ def decide(context: Context) -> Iterator[Setting]:
         return
     why = _why_not(context)
     if why is None:
-        yield decided(OWNS[0], True, "TRL raises TypeError for a batch in which some rows have no image")
+        yield rule_setting(OWNS[0], True, "TRL raises TypeError for a batch in which some rows have no image")
     else:
-        yield decided(OWNS[0], why, "rows without an image are refused")
+        yield rule_setting(OWNS[0], why, "rows without an image are refused")
 
 
 def _why_not(context: Context) -> str | None:

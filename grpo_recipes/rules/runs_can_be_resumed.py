@@ -21,6 +21,6 @@ def check(context: Context) -> Iterator[Finding]:
         because = f"{context.value('distributed.strategy')} fails because its states are missing"
     else:
         because = "the run would silently resume with a fresh optimizer and schedule"
-    said = "save_only_model writes checkpoints that a run cannot resume from"
+    message = "save_only_model writes checkpoints that a run cannot resume from"
     fix = "remove save_only_model, and limit checkpoints with training.save_total_limit"
-    yield context.wrong(said, ONLY_MODEL, because, severity="warning", fix=fix)
+    yield context.wrong(message, ONLY_MODEL, because, severity="warning", fix=fix)

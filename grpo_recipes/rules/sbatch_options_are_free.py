@@ -35,7 +35,7 @@ def check(context: Context) -> Iterator[Finding]:
         elif (because := why_not(name)) is not None:
             yield _not_here(context, name, because, f"remove {name}{_by_hand(name)}")
         elif not is_allowed(name):
-            yield _unknown(context, name, value)
+            yield _no_such_option(context, name, value)
         elif name == "gres" and "gpu" in str(value).lower():
             gpus = "launch.gpus_per_node and slurm.gpu_type"
             yield _not_here(context, name, "each value has one key", f"write it as {gpus}, and remove it here")
@@ -53,7 +53,7 @@ def _by_hand(name: str) -> str:
 
 def _unfit(context: Context, name: str) -> Finding:
     because = "it must be one word of an #SBATCH line, with letters, numbers and the characters that this option allows"
-    return _found(context, name, f"{name} has an unexpected value", because, None, [_removal(name)])
+    return _option_finding(context, name, f"{name} has an unexpected value", because, None, [_removal(name)])
 
 
 def _misspelt(context: Context, name: str, value: object) -> Finding:
@@ -61,30 +61,33 @@ def _misspelt(context: Context, name: str, value: object) -> Finding:
     is_better = is_allowed(right) and right not in context.mapping(OPTIONS)
     patch = [_removal(name), *([Patch(("slurm", "options", right), value)] if is_better else [])]
     because = "a key is the long name of an option without dashes, such as mem-per-gpu"
-    fix = right if re.fullmatch(NAME, right) and right not in context.mapping(OPTIONS) else None
-    return _found(context, name, f"{name} is not an option of sbatch", because, fix, patch)
+    fix = right if is_better else f"remove {name}"
+    return _option_finding(context, name, f"{name} is not an option of sbatch", because, fix, patch)
 
 
-def _unknown(context: Context, name: str, value: object) -> Finding:
+def _no_such_option(context: Context, name: str, value: object) -> Finding:
     whole = longer(name)
     if whole:
         because = f"sbatch would read it as {' or '.join(whole[:3])}"
-        patch = [_removal(name)]
+        patch, fix = [_removal(name)], f"remove {name}, or write the whole name"
         if len(whole) == 1 and is_allowed(whole[0]) and whole[0] not in context.mapping(OPTIONS):
             patch.append(Patch(("slurm", "options", whole[0]), value))
-        return _found(context, name, f"{name} is not the full name of an option", because, whole[0], patch)
+            fix = whole[0]
+        return _option_finding(context, name, f"{name} is not the full name of an option", because, fix, patch)
     near = nearest_words(name, longer(""), cutoff=0.75)
     because = "it is not in the list of allowed options" + (f"; the nearest is {near[0]}" if near else "")
     return _not_here(context, name, because, f"remove {name}{_by_hand(name)}")
 
 
 def _not_here(context: Context, name: str, because: str, fix: str) -> Finding:
-    return _found(context, name, f"slurm.options cannot set {name}", because, fix, [_removal(name)])
+    return _option_finding(context, name, f"slurm.options cannot set {name}", because, fix, [_removal(name)])
 
 
 def _removal(name: str) -> Patch:
     return Patch(("slurm", "options", name), remove=True)
 
 
-def _found(context: Context, name: str, message: str, because: str, fix: str | None, patch: list[Patch]) -> Finding:
+def _option_finding(
+    context: Context, name: str, message: str, because: str, fix: str | None, patch: list[Patch]
+) -> Finding:
     return context.finding(message, f"{OPTIONS}.{name}", because, fix=fix, patch=patch)

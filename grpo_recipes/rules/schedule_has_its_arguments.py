@@ -13,6 +13,7 @@ from grpo_recipes.contract.findings.finding import Finding, Patch
 from grpo_recipes.contract.findings.wording import nearest_words
 from grpo_recipes.facts.released.shipped import table
 from grpo_recipes.rules._shared.context import Context
+from grpo_recipes.rules.data_fills_a_generation import steps_at_most
 
 ID = "TRN002"
 TYPE, KWARGS, WARMUP = "GRPOConfig.lr_scheduler_type", "GRPOConfig.lr_scheduler_kwargs", "GRPOConfig.warmup_steps"
@@ -41,36 +42,38 @@ def check(context: Context) -> Iterator[Finding]:
             TYPE,
             f"{schedule} needs the trainer's own evaluation, which grpo-run does not use",
             "TrainingArguments raises ValueError; grpo-run evaluates rewards itself",
-            "lr_scheduler_type: constant",
+            "lr_scheduler_type: constant" + (", and remove lr_scheduler_kwargs" if arguments else ""),
             [Patch(("training", "lr_scheduler_type"), "constant"), Patch(HOME, remove=True)],
         )
     elif schedule in WITHOUT_ARGUMENTS:
         yield from _constant(context, schedule, arguments)
+        if schedule != "constant":
+            yield from _check_warmup(context)
     else:
         yield from _not_taken(context, schedule, arguments)
-        yield from _needed(context, schedule, arguments)
-        yield from _warmed_up(context)
+        yield from _check_needed(context, schedule, arguments)
+        yield from _check_warmup(context)
 
 
 def _finding(
-    context: Context, key: str, said: str, because: str, fix: str, patch: list[Patch], *, mistake: bool = True
+    context: Context, key: str, message: str, because: str, fix: str, patch: list[Patch], *, mistake: bool = True
 ) -> Finding:
     return context.finding(
-        said, key, because, fix=fix, patch=patch, severity="error" if mistake else "warning", mark=context.mark(key)
+        message, key, because, fix=fix, patch=patch, severity="error" if mistake else "warning", mark=context.mark(key)
     )
 
 
 def _constant(context: Context, schedule: str, arguments: Mapping[str, object]) -> Iterator[Finding]:
     warmup = context.value(WARMUP)
     if arguments:
-        said = f"{schedule} ignores lr_scheduler_kwargs"
+        message = f"{schedule} ignores lr_scheduler_kwargs"
         because, fix = "transformers silently drops them", "remove lr_scheduler_kwargs"
-        yield _finding(context, KWARGS, said, because, fix, [Patch(HOME, remove=True)], mistake=False)
+        yield _finding(context, KWARGS, message, because, fix, [Patch(HOME, remove=True)], mistake=False)
     if schedule == "constant" and warmup:
-        said = f"constant has no warm-up, but warmup_steps is {warmup}"
+        message = f"constant has no warm-up, but warmup_steps is {warmup}"
         because, fix = "it silently starts at the full learning rate", "lr_scheduler_type: constant_with_warmup"
         patch = [Patch(("training", "lr_scheduler_type"), "constant_with_warmup")]
-        yield _finding(context, WARMUP, said, because, fix, patch, mistake=False)
+        yield _finding(context, WARMUP, message, because, fix, patch, mistake=False)
 
 
 def _not_taken(context: Context, schedule: str, arguments: Mapping[str, object]) -> Iterator[Finding]:
@@ -100,15 +103,15 @@ def _not_taken(context: Context, schedule: str, arguments: Mapping[str, object])
             yield _finding(context, KWARGS, f"{name} is not a number", because, f"remove {name}", patch)
 
 
-def _needed(context: Context, schedule: str, arguments: Mapping[str, object]) -> Iterator[Finding]:
+def _check_needed(context: Context, schedule: str, arguments: Mapping[str, object]) -> Iterator[Finding]:
     given = [name for name in LOWEST if arguments.get(name) is not None]
     late = "transformers raises when it creates the schedule, after loading the model"
     if "min_lr" in schedule and len(given) == 2:
-        said, fix = "min_lr and min_lr_rate cannot both be set", "remove min_lr"
-        yield _finding(context, KWARGS, said, late, fix, [Patch((*HOME, "min_lr"), remove=True)])
+        message, fix = "min_lr and min_lr_rate cannot both be set", "remove min_lr"
+        yield _finding(context, KWARGS, message, late, fix, [Patch((*HOME, "min_lr"), remove=True)])
     elif "min_lr" in schedule and not given:
-        said, fix = f"{schedule} needs min_lr or min_lr_rate", "lr_scheduler_kwargs: {min_lr_rate: 0.1}"
-        yield _finding(context, TYPE, said, late, fix, [Patch((*HOME, "min_lr_rate"), 0.1)])
+        message, fix = f"{schedule} needs min_lr or min_lr_rate", "lr_scheduler_kwargs: {min_lr_rate: 0.1}"
+        yield _finding(context, TYPE, message, late, fix, [Patch((*HOME, "min_lr_rate"), 0.1)])
     elif schedule == "warmup_stable_decay" and arguments.get("num_decay_steps") is None:
         steps = context.value(STEPS)
         decay = max(1, steps // 10) if isinstance(steps, int) else 100
@@ -116,27 +119,37 @@ def _needed(context: Context, schedule: str, arguments: Mapping[str, object]) ->
         patch = [Patch((*HOME, "num_decay_steps"), decay)]
         yield _finding(context, TYPE, f"{schedule} needs num_decay_steps", late, fix, patch)
     rate = context.value(RATE)
+    for name, most in (("min_lr", rate), ("min_lr_rate", 1), ("min_lr_ratio", 1)):
+        lowest = arguments.get(name)
+        if name in schedules()[1].get(schedule, ()) and _number(lowest) and _number(most) and lowest > most:  # type: ignore[operator]
+            message = f"{name} {lowest:g} is above {f'learning_rate {rate:g}' if most is rate else '1'}"
+            why = "the learning rate would rise instead of fall"
+            better = float(most) / 10  # type: ignore[arg-type]
+            fix, patch = f"lr_scheduler_kwargs: {{{name}: {better:g}}}", [Patch((*HOME, name), better)]
+            yield _finding(context, KWARGS, message, why, fix, patch, mistake=False)
     end = arguments.get("lr_end", POLYNOMIAL_END)
     if schedule == "polynomial" and _number(rate) and _number(end) and end >= rate:  # type: ignore[operator]
-        said, fix = f"lr_end {end:g} is not below learning_rate {rate:g}", "lr_scheduler_kwargs: {lr_end: 0.0}"
+        message, fix = f"lr_end {end:g} is not below learning_rate {rate:g}", "lr_scheduler_kwargs: {lr_end: 0.0}"
         key = KWARGS if "lr_end" in arguments else TYPE
-        yield _finding(context, key, said, late, fix, [Patch((*HOME, "lr_end"), 0.0)])
+        yield _finding(context, key, message, late, fix, [Patch((*HOME, "lr_end"), 0.0)])
 
 
 def _number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _warmed_up(context: Context) -> Iterator[Finding]:
-    warmup, steps = context.value(WARMUP), context.value(STEPS)
-    if not isinstance(warmup, int | float) or not isinstance(steps, int) or warmup < steps or warmup < 1:
+def _check_warmup(context: Context) -> Iterator[Finding]:
+    warmup = context.value(WARMUP)
+    bound = steps_at_most(context) if isinstance(warmup, int | float) and warmup >= 1 else None
+    if bound is None or not isinstance(warmup, int | float) or warmup < bound[0]:
         return
+    steps = bound[0]
     tenth = max(1, steps // 10)
     yield _finding(
         context,
         WARMUP,
         f"warmup_steps is {warmup}, but the run ends after {steps} steps",
-        "the learning rate never reaches learning_rate",
+        f"the learning rate never reaches learning_rate; steps: {bound[1]}",
         f"warmup_steps: {tenth if steps > 1 else 0}",
         [Patch(("training", "warmup_steps"), tenth if steps > 1 else 0)],
         mistake=False,

@@ -8,7 +8,7 @@ later releases do.
 
 from collections.abc import Iterator
 
-from grpo_recipes.rules._shared.context import Context, decided
+from grpo_recipes.rules._shared.context import Context, rule_setting
 from grpo_recipes.rules._shared.settings import Setting
 from grpo_recipes.rules._shared.vllms_gpu import is_server_mode
 
@@ -20,4 +20,4 @@ READS = ("GRPOConfig.use_vllm", "GRPOConfig.vllm_mode")
 
 def decide(context: Context) -> Iterator[Setting]:
     if is_server_mode(context):
-        yield decided(OWNS[0], True, "this TRL assumes that the server already has the policy's weights")
+        yield rule_setting(OWNS[0], True, "this TRL assumes that the server already has the policy's weights")

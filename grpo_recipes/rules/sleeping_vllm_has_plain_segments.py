@@ -22,6 +22,6 @@ def check(context: Context) -> Iterator[Finding]:
         return
     if all(key in context.settings and context.value(key) == value for key, value in WANTED.items()):
         path = ("launch", "environment", VARIABLE)
-        said = f"{VARIABLE} sets expandable segments, but vLLM's sleep mode is on"
+        message = f"{VARIABLE} sets expandable segments, but vLLM's sleep mode is on"
         because = f"vllm {context.stack.version('vllm')} raises AssertionError when it starts"
-        yield context.wrong(said, "launch.environment", because, at=path)
+        yield context.wrong(message, "launch.environment", because, at=path)

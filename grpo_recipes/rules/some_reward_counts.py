@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.rules._shared.context import Context
-from grpo_recipes.rules._shared.said_tools import read_environment, said_code
+from grpo_recipes.rules._shared.said_tools import code_of_section, read_environment
 
 ID = "RWD007"
 
@@ -18,19 +18,17 @@ def check(context: Context) -> Iterator[Finding]:
     weights = [reward["weight"] for reward in context.items("rewards")]
     if any(weights) or {("environment",), ("environments",)} & context.refused:
         return
-    said, environment = said_code(context, "environment"), read_environment(context)
-    if said is not None and not said.path:
-        return  # TRL's own have a reward
+    code, environment = code_of_section(context, "environment"), read_environment(context)
     why = []
-    if said is not None:
+    if code is not None:
         if environment is None or (environment[1].is_open and "get_reward" not in environment[1].methods):
-            message = f"not checked: whether {said.name} has get_reward, which would be the only reward with a weight"
-            because = [f"{said.file} does not show all methods of the class"]
+            message = f"not checked: whether {code.name} has get_reward, which would be the only reward with a weight"
+            because = [f"{code.file} does not show all methods of the class"]
             yield context.not_checked(message, "rewards", because)
             return
         if "get_reward" in environment[1].methods:
             return
-        why = [f"{said.file}:{environment[1].line}: {said.name} has no get_reward"]
+        why = [f"{code.file}:{environment[1].line}: {code.name} has no get_reward"]
     if weights:
         reason = ["the weighted sum is 0 for every completion, so nothing is trained", *why]
         yield context.wrong("every reward has weight 0", "rewards", reason, 1.0, at=("rewards", 0, "weight"))

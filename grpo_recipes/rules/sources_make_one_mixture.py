@@ -17,7 +17,7 @@ from grpo_recipes.contract.prompt_shape import SOURCE_NAME
 from grpo_recipes.rules._shared.context import ACCUMULATION, ITERATIONS, Context, NotJudged, micro_batches_fed
 from grpo_recipes.rules._shared.training_rows import held_out_sets, makes_rows, own_columns
 from grpo_recipes.rules.data_fills_a_generation import prompts_of_a_generation
-from grpo_recipes.user_files.local_files import listed
+from grpo_recipes.user_files.local_files import name_list
 from grpo_recipes.user_files.reward_imports import reward_names
 
 ID = "DAT012"
@@ -30,7 +30,7 @@ def check(context: Context) -> Iterator[Finding]:
         return
     if "datasets.source" not in context.settings:
         because = "rows come either from one data set or from several"
-        yield context.wrong("the recipe has both dataset and datasets", "dataset", because, fix="keep one of them")
+        yield context.finding("the recipe has both dataset and datasets", "dataset", because, fix="keep one of them")
         return
     yield from _names(context, sources)
     yield from _shares(context, sources)
@@ -41,9 +41,9 @@ def check(context: Context) -> Iterator[Finding]:
         yield context.finding("datasets needs max_steps", STEPS, because, fix="max_steps: 1000, under training")
     for name, held_out in held_out_sets(context):
         if held_out.value("evaluation.path") is None and not makes_rows(held_out, "evaluation"):
-            said = f"{f'held-out set {name}' if name else 'evaluation'} needs a path, since datasets has several"
+            message = f"{f'held-out set {name}' if name else 'evaluation'} needs a path, since datasets has several"
             because = "rows in a source are trained on, so held-out rows have to be elsewhere"
-            yield held_out.finding(said, "evaluation.path", because, fix="path: a file with held-out rows")
+            yield held_out.finding(message, "evaluation.path", because, fix="path: a file with held-out rows")
     yield from _of_one(context)
 
 
@@ -52,15 +52,15 @@ def _names(context: Context, sources: list[dict[str, Any]]) -> Iterator[Finding]
     for index, name in enumerate(names):
         path = (MIXTURE, index, "source")
         if name is None:
-            said = f"datasets[{index}] has no name"
+            message = f"datasets[{index}] has no name"
             patch = [Patch(path, str(sources[index]["name"] or f"source{index + 1}"))]
             because = "source is the name for rows and metrics; name is a configuration of a hub data set"
-            yield context.finding(said, MIXTURE, because, patch=patch, mark=context.source.mark(path))
+            yield context.finding(message, MIXTURE, because, patch=patch, mark=context.source.mark(path))
         elif name in names[:index]:
-            said = f"two sources are called {name}"
+            message = f"two sources are called {name}"
             because = "rows and metrics of a source use its name"
             yield context.finding(
-                said, MIXTURE, because, fix="source: a different name", mark=context.source.mark(path)
+                message, MIXTURE, because, fix="source: a different name", mark=context.source.mark(path)
             )
 
 
@@ -68,16 +68,18 @@ def _shares(context: Context, sources: list[dict[str, Any]]) -> Iterator[Finding
     weights = [source["weight"] for source in sources]
     if None in weights and weights.count(None) < len(weights):
         index = weights.index(None)
-        said = f"source {sources[index]['source']} has no weight, but others do"
+        message = f"source {sources[index]['source']} has no weight, but others do"
         because = "weights are relative to each other; without weights, each row counts the same"
         mark = context.source.mark((MIXTURE, index))
-        yield context.finding(said, MIXTURE, because, fix="set a weight for every source, or for no source", mark=mark)
+        yield context.finding(
+            message, MIXTURE, because, fix="set a weight for every source, or for no source", mark=mark
+        )
     begins, steps = [source["from_step"] for source in sources], context.value(STEPS)
     if min(begins) > 1:
-        said = f"no source is drawn before step {min(begins)}"
+        message = f"no source is drawn before step {min(begins)}"
         because = "training begins with step 1 and needs prompts"
         mark = context.source.mark((MIXTURE, begins.index(min(begins)), "from_step"))
-        yield context.finding(said, MIXTURE, because, fix="set from_step: 1 for one source", mark=mark)
+        yield context.finding(message, MIXTURE, because, fix="set from_step: 1 for one source", mark=mark)
     try:
         fed, prompts = micro_batches_fed(context) * context.whole(ITERATIONS), prompts_of_a_generation(context)
         a_step = context.whole(ACCUMULATION)
@@ -99,23 +101,23 @@ def _undrawn(
     last = (count - 1) * fed // a_step + 1
     for index, source in enumerate(sources):
         if begins[index] >= count:
-            said = f"source {source['source']} is never drawn: it begins at step {source['from_step']}"
+            message = f"source {source['source']} is never drawn: it begins at step {source['from_step']}"
             because = [f"max_steps is {context.value(STEPS)}"]
             because += [f"the last generation begins at step {last}"] if fed != a_step else []
             mark = context.source.mark((MIXTURE, index, "from_step"))
-            yield context.finding(said, MIXTURE, because, fix=f"from_step: {last}, or less", mark=mark)
-        elif None not in (weights := [one["weight"] for one in sources]):
-            ends = sorted({count, *(one for one in begins if begins[index] < one < count)})
+            yield context.finding(message, MIXTURE, because, fix=f"from_step: {last}, or less", mark=mark)
+        elif None not in (weights := [other["weight"] for other in sources]):
+            ends = sorted({count, *(begin for begin in begins if begins[index] < begin < count)})
             starts = [begins[index], *ends[:-1]]
             if not any(
-                _is_drawn(index, weights, [one <= start for one in begins], (end - start) * prompts)
+                _is_drawn(index, weights, [begin <= start for begin in begins], (end - start) * prompts)
                 for start, end in zip(starts, ends, strict=True)
             ):
-                said = f"source {source['source']} is never drawn: its weight {source['weight']:g} is too small"
+                message = f"source {source['source']} is never drawn: its weight {source['weight']:g} is too small"
                 most = max(end - start for start, end in zip(starts, ends, strict=True)) * prompts
                 beside = f"with the other weights, {most} prompts include no row of this source"
                 fix = "increase its weight or max_steps, or remove the source"
-                yield context.finding(said, MIXTURE, beside, fix=fix, mark=context.source.mark((MIXTURE, index)))
+                yield context.finding(message, MIXTURE, beside, fix=fix, mark=context.source.mark((MIXTURE, index)))
 
 
 def _is_drawn(index: int, weights: list[float], is_active: list[bool], count: int) -> bool:
@@ -137,31 +139,29 @@ def _judges(context: Context, sources: list[dict[str, Any]]) -> Iterator[Finding
             continue
         unknown = [name for name in wanted if name not in names]
         if unknown or not wanted:
-            said = f"source {source['source']} names {listed(unknown) or 'no reward'}"
-            said += ", which the recipe does not have" if unknown else ""
-            because = f"its rewards are {listed(names)}"
+            message = f"source {source['source']} names {name_list(unknown) or 'no reward'}"
+            message += ", which the recipe does not have" if unknown else ""
+            because = f"its rewards are {name_list(names)}"
             yield context.finding(
-                said, MIXTURE, because, fix="rewards: some of these; or remove rewards for all of them", mark=mark
+                message, MIXTURE, because, fix="rewards: some of these; or remove rewards for all of them", mark=mark
             )
         models = [name for name, reward in zip(names, rewards, strict=True) if reward.get("model") is not None]
         left_out = [name for name in models if name not in wanted]
         if left_out and not unknown:
-            said = f"the reward model {left_out[0]} also judges source {source['source']}"
+            message = f"the reward model {left_out[0]} also judges source {source['source']}"
             because = "TRL runs a reward model over all completions of a step"
             yield context.finding(
-                said, MIXTURE, because, fix=f"add {left_out[0]} to the rewards of the source", mark=mark
+                message, MIXTURE, because, fix=f"add {left_out[0]} to the rewards of the source", mark=mark
             )
     listings = [source["rewards"] for source in sources]
     if all(listings) and set().union(*listings) <= set(names):
-        for place, name in enumerate(names):
-            if rewards[place].get("model") is None and not any(name in one for one in listings):
+        for position, name in enumerate(names):
+            if rewards[position].get("model") is None and not any(name in listing for listing in listings):
                 because = (
                     "each source names its rewards and no source names this one, so it would give None for each row"
                 )
-                fix, mark = (
-                    f"add {name} to the rewards of a source, or remove it",
-                    context.source.mark(("rewards", place)),
-                )
+                fix = f"add {name} to the rewards of a source, or remove it"
+                mark = context.source.mark(("rewards", position))
                 yield context.finding(f"reward {name} judges no source", "rewards", because, fix=fix, mark=mark)
 
 
@@ -184,5 +184,5 @@ def _of_one(context: Context) -> Iterator[Finding]:
         )
     elif SOURCE_NAME in (own_columns(context) or ()):
         because = "grpo-run writes the source of each row to this column"
-        said = f"the data has a column {SOURCE_NAME}"
-        yield context.finding(said, "dataset.path", because, fix="rename the column in the data")
+        message = f"the data has a column {SOURCE_NAME}"
+        yield context.finding(message, "dataset.path", because, fix="rename the column in the data")

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.rules._shared.context import Context
-from grpo_recipes.rules._shared.machines import needed
+from grpo_recipes.rules._shared.machines import packages_needed
 
 ID = "STK010"
 # If their releases are unknown, so are the facts, and STK011 reports that once.
@@ -18,22 +18,22 @@ OWNERS = ("trl", "transformers", "peft")
 
 
 def check(context: Context) -> Iterator[Finding]:
-    wanted = list(needed(context))
+    wanted = list(packages_needed(context))
     unknown = [package for package, *_ in wanted if not context.stack.is_known(package) and package not in OWNERS]
     if unknown:
-        said = f"not checked: whether {', '.join(unknown)} {'is' if len(unknown) == 1 else 'are'} installed"
-        yield context.not_checked(said, "recipe", f"{context.stack.origin} does not say")
-    absent = [one for one in wanted if context.stack.is_absent(one[0])]
+        message = f"not checked: whether {', '.join(unknown)} {'is' if len(unknown) == 1 else 'are'} installed"
+        yield context.not_checked(message, "recipe", f"{context.stack.origin} does not say")
+    absent = [need for need in wanted if context.stack.is_absent(need[0])]
     for extra in dict.fromkeys(extra for *_, extra in absent):
-        yield _missing(context, [one for one in absent if one[3] == extra], extra)
+        yield _missing(context, [need for need in absent if need[3] == extra], extra)
 
 
 def _missing(context: Context, absent: list[tuple[str, str, str, str]], extra: str) -> Finding:
     """One finding for all packages that the same command installs."""
     packages = [package for package, *_ in absent]
-    said = f"{', '.join(packages)} {'is' if len(packages) == 1 else 'are'} not installed"
+    message = f"{', '.join(packages)} {'is' if len(packages) == 1 else 'are'} not installed"
     fix = f"pip install 'grpo-recipes[{extra}]'" if extra else f"pip install {' '.join(packages)}"
-    return context.finding(said, absent[0][1], _reasons(absent), fix=fix)
+    return context.finding(message, absent[0][1], _reasons(absent), fix=fix)
 
 
 def _reasons(absent: list[tuple[str, str, str, str]]) -> list[str]:

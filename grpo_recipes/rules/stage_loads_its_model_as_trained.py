@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.contract.findings.wording import flow
 from grpo_recipes.rules._shared.context import Context
-from grpo_recipes.rules._shared.loaded_model import quantized
+from grpo_recipes.rules._shared.loaded_model import is_quantized
 from grpo_recipes.user_files.ancestor import StartingPoint, ancestor_of, continues
 
 ID = "MDL008"
@@ -19,16 +19,16 @@ WIDTHS = ("load_in_4bit", "load_in_8bit")
 
 
 def check(context: Context) -> Iterator[Finding]:
-    found = ancestor_of(context.source)
-    if not isinstance(found, StartingPoint) or found.run is None or not continues(context.source):
+    ancestor = ancestor_of(context.source)
+    if not isinstance(ancestor, StartingPoint) or ancestor.run is None or not continues(context.source):
         return
-    was, now = _width(found.quantization or {}), _width(context.settings.under("BitsAndBytesConfig"))
-    if was != (now if quantized(context) else "full precision"):
+    was, now = _width(ancestor.quantization or {}), _width(context.settings.under("BitsAndBytesConfig"))
+    if was != (now if is_quantized(context) else "full precision"):
         section = None
-        if found.quantization is not None:
-            section = {key: value for key, value in found.quantization.items() if value not in (None, False)}
+        if ancestor.quantization is not None:
+            section = {key: value for key, value in ancestor.quantization.items() if value not in (None, False)}
         yield context.wrong(
-            f"{found.name} trained its adapter on a model in {was}, but this recipe loads it differently",
+            f"{ancestor.name} trained its adapter on a model in {was}, but this recipe loads it differently",
             "quantization" if context.has_section("quantization") else "lora.continue",
             "an adapter corrects the errors of the model that it was trained on",
             section,
@@ -37,10 +37,10 @@ def check(context: Context) -> Iterator[Finding]:
             fix="remove quantization" if section is None else f"quantization: {flow(section)}",
         )
     dtype = context.value(DTYPE)
-    if found.dtype is not None and dtype != found.dtype:
-        said = f"the weights are loaded in {dtype}, but {found.name} trained its adapter on {found.dtype}"
+    if ancestor.dtype is not None and dtype != ancestor.dtype:
+        message = f"the weights are loaded in {dtype}, but {ancestor.name} trained its adapter on {ancestor.dtype}"
         because = "the first completions differ slightly from those at the end of that run"
-        yield context.wrong(said, DTYPE, because, found.dtype, severity="warning")
+        yield context.wrong(message, DTYPE, because, ancestor.dtype, severity="warning")
 
 
 def _width(fields: object) -> str:

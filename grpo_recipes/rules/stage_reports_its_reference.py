@@ -9,7 +9,7 @@ tensors into a new adapter of the same shape, so the reference is the same every
 
 from collections.abc import Iterator
 
-from grpo_recipes.rules._shared.context import Context, decided
+from grpo_recipes.rules._shared.context import Context, rule_setting
 from grpo_recipes.rules._shared.settings import Setting
 from grpo_recipes.user_files.ancestor import StartingPoint, ancestor_of, continues
 
@@ -18,11 +18,11 @@ OWNS = ("stage.reference",)
 
 
 def decide(context: Context) -> Iterator[Setting]:
-    found, beta = ancestor_of(context.source), context.value("GRPOConfig.beta")
-    if not isinstance(found, StartingPoint) or not isinstance(beta, int | float) or beta <= 0:
+    ancestor, beta = ancestor_of(context.source), context.value("GRPOConfig.beta")
+    if not isinstance(ancestor, StartingPoint) or not isinstance(beta, int | float) or beta <= 0:
         return
-    if found.adapter is not None and continues(context.source):
-        why = f"TRL switches the adapter off, which leaves the model that {found.name} was trained on"
-        yield decided(OWNS[0], "base", why)
+    if ancestor.adapter is not None and continues(context.source):
+        why = f"TRL switches the adapter off, which leaves the model that {ancestor.name} was trained on"
+        yield rule_setting(OWNS[0], "base", why)
     else:
-        yield decided(OWNS[0], "policy", f"the loaded model, the final model of {found.name}")
+        yield rule_setting(OWNS[0], "policy", f"the loaded model, the final model of {ancestor.name}")

@@ -12,9 +12,9 @@ generation_kwargs cannot pass a stop to vLLM, and continuous batches of transfor
 from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding
-from grpo_recipes.rules._shared.context import Context, decided
+from grpo_recipes.rules._shared.context import Context, rule_setting
 from grpo_recipes.rules._shared.settings import Setting
-from grpo_recipes.rules.minimum_length_is_the_same_everywhere import asked
+from grpo_recipes.rules.minimum_length_is_the_same_everywhere import kwargs_of_generator
 
 ID = "GEN002"
 KWARGS, SHIM = "GRPOConfig.generation_kwargs", "shims.completion_ends"
@@ -25,10 +25,10 @@ CONTINUOUS = ("GRPOConfig.use_transformers_continuous_batching", "GRPOConfig.use
 
 
 def decide(context: Context) -> Iterator[Setting]:
-    stop, ids, kwargs = context.value(STOP), context.value(STOP_IDS), asked(context)
+    stop, ids, kwargs = context.value(STOP), context.value(STOP_IDS), kwargs_of_generator(context)
     why = "generation_kwargs and min_tokens under the generator's own names"
     if stop or ids:
-        yield decided(SHIM, True, "TRL ends completions only at the model's own end tokens")
+        yield rule_setting(SHIM, True, "TRL ends completions only at the model's own end tokens")
     if (stop or ids) and context.value("GRPOConfig.use_vllm") is True:
         why = "vLLM's own names for generation.stop" + (f"; {why}" if kwargs else "")
         if stop:
@@ -36,7 +36,7 @@ def decide(context: Context) -> Iterator[Setting]:
         if ids:
             kwargs["stop_token_ids"] = ids
     if kwargs and _has_kwargs(context):
-        yield decided(KWARGS, kwargs, why)
+        yield rule_setting(KWARGS, kwargs, why)
 
 
 def check(context: Context) -> Iterator[Finding]:
@@ -49,11 +49,11 @@ def check(context: Context) -> Iterator[Finding]:
         return
     for name in CONTINUOUS:
         if context.value(name) is True:
-            said = f"{key} does not work with continuous batching"
+            message = f"{key} does not work with continuous batching"
             because = (
                 "transformers' generate_batch takes no stopping criteria, so completions would continue after the stop"
             )
-            yield context.wrong(said, name, because, False)
+            yield context.wrong(message, name, because, False)
 
 
 def _beside_vllm(context: Context, key: str) -> Finding:

@@ -46,7 +46,7 @@ def _token_meant_by(stop: str, tokens: list[str]) -> str | None:
 def _is_a_slip(written: str, token: str) -> bool:
     if written.casefold() == token.casefold():
         return True
-    start = next((place for place, (a, b) in enumerate(zip(written, token, strict=False)) if a != b), -1)
+    start = next((index for index, (a, b) in enumerate(zip(written, token, strict=False)) if a != b), -1)
     if start < 0:
         start = min(len(written), len(token))
     rest, other = written[start:], token[start:]

@@ -13,9 +13,9 @@ from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.facts.released.windows import is_within
-from grpo_recipes.rules._shared.context import MICRO_BATCH, Context, decided
+from grpo_recipes.rules._shared.context import MICRO_BATCH, Context, rule_setting
 from grpo_recipes.rules._shared.fitting import FILLED, share_needed
-from grpo_recipes.rules._shared.loaded_model import quantized
+from grpo_recipes.rules._shared.loaded_model import is_quantized
 from grpo_recipes.rules._shared.settings import Setting
 from grpo_recipes.rules._shared.vllms_gpu import names_server, place
 from grpo_recipes.rules.autocast_keeps_the_weights import APPLIES_TO as KEEPS_FLOAT32
@@ -34,10 +34,10 @@ def decide(context: Context) -> Iterator[Setting]:
         return
     processes = context.whole("world.num_processes")
     if processes == 1:
-        yield decided("distributed.strategy", "single", "one process")
+        yield rule_setting("distributed.strategy", "single", "one process")
     else:
         strategy, why = _lightest(context, processes)
-        yield decided("distributed.strategy", strategy, why)
+        yield rule_setting("distributed.strategy", strategy, why)
 
 
 def _lightest(context: Context, processes: int) -> tuple[str, str]:
@@ -47,14 +47,14 @@ def _lightest(context: Context, processes: int) -> tuple[str, str]:
         return "ddp", whole
     shares: dict[str, float] = {}
     for strategies, values in _trials(context, processes):
-        shares = {one: share_needed(context, {STRATEGY: one, **values}, READS) or 0.0 for one in strategies}
-        strategy = next((one for one, share in shares.items() if share <= FILLED), None)
+        shares = {name: share_needed(context, {STRATEGY: name, **values}, READS) or 0.0 for name in strategies}
+        strategy = next((name for name, share in shares.items() if share <= FILLED), None)
         if strategy is not None:
             parts = (
                 f"ddp needs {shares['ddp']:.0%} of the GPU, by an estimate, and {strategy} needs {shares[strategy]:.0%}"
             )
             return strategy, whole if strategy == "ddp" else f"{processes} processes; {parts}"
-    least = min(shares, key=lambda one: shares[one])
+    least = min(shares, key=lambda name: shares[name])
     return least, f"{processes} processes; no strategy fits into the GPU, by an estimate, and {least} needs the least"
 
 
@@ -95,15 +95,15 @@ def learns_the_same_in_shards(context: Context) -> bool:
     if version is None or context.value("GRPOConfig.fp16") is True or context.has_section("lora"):
         return False
     keeps = not is_mixed or is_within(version, KEEPS_FLOAT32["deepspeed"])
-    return keeps and context.value("model_init_kwargs.dtype") == "float32" and not quantized(context)
+    return keeps and context.value("model_init_kwargs.dtype") == "float32" and not is_quantized(context)
 
 
 def check(context: Context) -> Iterator[Finding]:
     strategy, processes = context.text("distributed.strategy"), context.whole("world.num_processes")
     if strategy == "single" and processes > 1:
-        said = f"strategy single does not support {processes} processes"
+        message = f"strategy single does not support {processes} processes"
         because = "each process would train alone and write into the same folder"
-        yield context.wrong(said, "distributed.strategy", because, "ddp")
+        yield context.wrong(message, "distributed.strategy", because, "ddp")
     if strategy == "fsdp2" and context.value("world.device") == "cpu":
         because = "accelerate silently trains with plain DDP on the CPU"
         yield context.wrong("fsdp2 cannot run on the CPU", "distributed.strategy", because, "ddp")

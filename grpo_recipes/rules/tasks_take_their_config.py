@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from grpo_recipes.contract.findings.finding import Finding, Patch, Path, Severity
 from grpo_recipes.contract.findings.wording import flow, nearest_words
 from grpo_recipes.contract.tasks import PACKAGE
-from grpo_recipes.rules._shared.context import WORDS, Context, needed
+from grpo_recipes.rules._shared.context import WORDS, Context, expected_type
 from grpo_recipes.rules._shared.training_rows import makes_rows
 
 ID = "DAT010"
@@ -74,25 +74,25 @@ def _task(context: Context, path: Path, name: str, config: Mapping[str, object])
         yield _or_not_checked(context, (*path, "name"), f"{of} has no task {name}", fix, patch, is_other)
         return
     for key, value in config.items():
-        place = (*path, "config", key)
+        key_path = (*path, "config", key)
         if key in ("seed", "size"):
             because = f"all tasks use the {key} of dataset.reasoning_gym"
-            yield _finding(context, place, f"config of {name} cannot set {key}", because, f"remove {key}")
+            yield _finding(context, key_path, f"config of {name} cannot set {key}", because, f"remove {key}")
         elif key not in known:
             near = nearest_words(key, [each for each in known if each not in config], cutoff=0.6)
             fix = f"{near[0]}: {flow(value)}" if near else f"one of its keys: {', '.join(known)}"
-            patch = [Patch(place, remove=True), Patch((*path, "config", near[0]), value)] if near else []
-            yield _or_not_checked(context, place, f"{name} of {of} has no key {key}", fix, patch, is_other)
-        elif (wanted := _wanted(known[key].type, value)) is not None:
+            patch = [Patch(key_path, remove=True), Patch((*path, "config", near[0]), value)] if near else []
+            yield _or_not_checked(context, key_path, f"{name} of {of} has no key {key}", fix, patch, is_other)
+        elif (wanted := _type_wanted(known[key].type, value)) is not None:
             fix = f"{key}: {flow(known[key].default)}, the default"
-            yield _or_not_checked(context, place, f"{name}: {key} is {flow(value)}, not {wanted}", fix, [], is_other)
+            yield _or_not_checked(context, key_path, f"{name}: {key} is {flow(value)}, not {wanted}", fix, [], is_other)
 
 
-def _wanted(declared: str, value: object) -> str | None:
+def _type_wanted(declared: str, value: object) -> str | None:
     """What a value should be, None if it is right or nothing is known; a recipe writes a tuple as a list."""
     is_optional = declared.startswith("Optional[")
     kind = declared.removeprefix("Optional[").partition("[")[0].rstrip("]").replace("tuple", "list")
-    return needed(kind, value) if value is not None else None if is_optional else WORDS.get(kind)
+    return expected_type(kind, value) if value is not None else None if is_optional else WORDS.get(kind)
 
 
 def _or_not_checked(

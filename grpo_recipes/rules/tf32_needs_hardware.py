@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.rules._shared.context import Context
-from grpo_recipes.rules._shared.machines import UNKNOWN_GPUS, used_gpus
+from grpo_recipes.rules._shared.machines import UNKNOWN_GPUS, gpus_in_use
 
 ID = "PRE004"
 TF32 = "GRPOConfig.tf32"
@@ -20,7 +20,7 @@ def check(context: Context) -> Iterator[Finding]:
     if context.value("world.device") == "cpu":
         yield _finding(context, "tf32 needs a GPU, but this run is on the CPU")
         return
-    gpus = used_gpus(context)
+    gpus = gpus_in_use(context)
     unknown = gpus is None or any(gpu.capability is None for gpu in gpus)
     old = next((gpu for gpu in gpus or () if gpu.capability is not None and gpu.capability < (8, 0)), None)
     if old is not None and old.capability is not None:
@@ -32,5 +32,5 @@ def check(context: Context) -> Iterator[Finding]:
         yield context.not_checked(message, TF32, UNKNOWN_GPUS)
 
 
-def _finding(context: Context, said: str) -> Finding:
-    return context.wrong(said, TF32, "TrainingArguments raises ValueError")
+def _finding(context: Context, message: str) -> Finding:
+    return context.wrong(message, TF32, "TrainingArguments raises ValueError")

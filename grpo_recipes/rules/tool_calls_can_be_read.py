@@ -11,13 +11,13 @@ import hashlib
 from collections.abc import Iterable, Iterator
 
 from grpo_recipes.contract.findings.finding import Finding
-from grpo_recipes.facts.released.requirements import known_templates, read_responses
+from grpo_recipes.facts.released.requirements import read_responses, templates_with_parser
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules._shared.loaded_model import not_at_hand
 from grpo_recipes.rules._shared.said_tools import turns_of
 from grpo_recipes.rules.conversations_have_a_chat_template import MODEL, TEMPLATE, template_text
 from grpo_recipes.user_files.local_files import local_path
-from grpo_recipes.user_files.template import brings_along
+from grpo_recipes.user_files.template import tokenizer_config
 
 ID = "TOL006"
 
@@ -29,7 +29,7 @@ def check(context: Context) -> Iterator[Finding]:
         return
     text = template_text(context)
     transformers = context.stack.version("transformers")
-    known, keys = known_templates(trl, transformers), read_responses(trl, transformers)
+    known, keys = templates_with_parser(trl, transformers), read_responses(trl, transformers)
     if text is None:
         yield not_at_hand(context, "whether TRL can read the model's tool calls", turns, "tokenizer_config.json")
     if not text or hashlib.sha256(text.encode()).hexdigest() in known or _brings_its_own(context, keys) is not False:
@@ -53,4 +53,5 @@ def check(context: Context) -> Iterator[Finding]:
 def _brings_its_own(context: Context, keys: Iterable[str]) -> bool | None:
     model, revision = context.text(MODEL), context.value("model_init_kwargs.revision")
     path = local_path(model, context.source.directory(("model", "model_name_or_path")))
-    return brings_along(path or model, keys, None if revision is None else str(revision))
+    config = tokenizer_config(path or model, None if revision is None else str(revision))
+    return None if config is None else any(config.get(key) for key in keys)

@@ -13,13 +13,13 @@ from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.rules._shared.context import Context
-from grpo_recipes.rules._shared.said_tools import told_functions
+from grpo_recipes.rules._shared.said_tools import functions_for_model
 from grpo_recipes.user_files.functions.documented import (
     Documented,
     argument_texts,
+    choices_not_read,
     description,
     has_type_in_brackets,
-    unread_choices,
 )
 
 ID = "TOL003"
@@ -28,41 +28,42 @@ TYPE_HINT = "transformers raises TypeHintParsingException when the first prompts
 
 
 def check(context: Context) -> Iterator[Finding]:
-    for told in told_functions(context):
-        function, mark = told.function, context.source.mark(told.place)
-        where = f"{told.file}:{function.line}"
+    for tool in functions_for_model(context):
+        function, mark = tool.function, context.source.mark(tool.place)
+        where = f"{tool.file}:{function.line}"
         for message, because, fix in slips(function):
-            yield context.finding(f"{where}: {message}", told.section, because, fix=fix, mark=mark)
+            yield context.finding(f"{where}: {message}", tool.section, because, fix=fix, mark=mark)
         if function.text and not description(function.text):
-            said = f"{where}: the docstring of {function.name} does not say what it does"
+            message = f"{where}: the docstring of {function.name} does not say what it does"
             why = "the model reads an empty description and sees only the name"
             yield context.finding(
-                said, told.section, why, fix="add a sentence above `Args:`", severity="warning", mark=mark
+                message, tool.section, why, fix="add a sentence above `Args:`", severity="warning", mark=mark
             )
 
 
 def slips(function: Documented) -> Iterator[tuple[str, str, str]]:
     """message, because and fix for everything that is missing or unsupported, in the order in which it raises."""
-    name, parameters = function.name, [one for one in function.parameters if one.kind in ("plain", "positional only")]
+    name, kinds = function.name, ("plain", "positional only")
+    parameters = [parameter for parameter in function.parameters if parameter.kind in kinds]
     if not function.text:
-        entries = "".join(f" {one.name}: ..." for one in parameters)
+        entries = "".join(f" {parameter.name}: ..." for parameter in parameters)
         sections = f", then `Args:` with a line for each parameter:{entries}" if parameters else ""
         yield f"{name} has no docstring", DOCSTRING, f"add a docstring that says what it does{sections}"
-    unhinted = [one.name for one in parameters if one.hint is None]
+    unhinted = [parameter.name for parameter in parameters if parameter.hint is None]
     if unhinted:
         fix = f"{unhinted[0]}: str, or its type"
         yield f"{name} has no type hint for {', '.join(unhinted)}", TYPE_HINT, fix
-    for one in parameters:
-        unsaid = function.unsaid(one)
+    for parameter in parameters:
+        unsaid = function.unsaid(parameter)
         if unsaid is not None:
             fix = "int, float, str, bool, list[...], dict, Literal[...], an Enum class, or a union of them"
-            yield f"the type hint of {one.name} has no JSON schema: {unsaid}", TYPE_HINT, fix
+            yield f"the type hint of {parameter.name} has no JSON schema: {unsaid}", TYPE_HINT, fix
     if not function.text:
         return
-    said = argument_texts(function.text)
-    silent = [one.name for one in parameters if one.name not in said]
+    texts = argument_texts(function.text)
+    silent = [parameter.name for parameter in parameters if parameter.name not in texts]
     if silent:
-        bracketed = next((one for one in silent if has_type_in_brackets(function.text, one)), None)
+        bracketed = next((argument for argument in silent if has_type_in_brackets(function.text, argument)), None)
         fix = f"add a line `{silent[0]}: DESCRIPTION` below `Args:`"
         fix += (
             f"; transformers does not read `{bracketed} (type): ...`, since the type hint gives the type"
@@ -70,8 +71,9 @@ def slips(function: Documented) -> Iterator[tuple[str, str, str]]:
             else ""
         )
         yield f"the docstring of {name} does not describe {', '.join(silent)}", DOCSTRING, fix
-    for one in parameters:
-        choices = unread_choices(said.get(one.name, ""))
+    for parameter in parameters:
+        choices = choices_not_read(texts.get(parameter.name, ""))
         if choices is not None:
             because = "transformers reads them with json.loads, which raises when the first prompts are rendered"
-            yield f"the choices of {one.name} are not a JSON list: {choices}", because, '(choices: ["tea", "coffee"])'
+            message = f"the choices of {parameter.name} are not a JSON list: {choices}"
+            yield message, because, '(choices: ["tea", "coffee"])'

@@ -8,16 +8,16 @@ from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.rules._shared.context import Context
-from grpo_recipes.rules._shared.said_tools import told_functions
+from grpo_recipes.rules._shared.said_tools import functions_for_model
 
 ID = "TOL014"
 
 
 def check(context: Context) -> Iterator[Finding]:
-    for told in told_functions(context):
-        function = told.function
+    for tool in functions_for_model(context):
+        function = tool.function
         if function.yields and not function.is_decorated:
-            said = f"{told.file}:{function.line}: {function.name} returns a generator, because it yields"
+            message = f"{tool.file}:{function.line}: {function.name} returns a generator, because it yields"
             because = f"the model gets only the text <generator object {function.name} at 0x7f...>"
             fix = 'return all parts together: "\\n".join(parts)'
-            yield context.finding(said, told.section, because, fix=fix, mark=context.source.mark(told.place))
+            yield context.finding(message, tool.section, because, fix=fix, mark=context.source.mark(tool.place))

@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterator
 from grpo_recipes.contract.findings.finding import Finding, Patch
 from grpo_recipes.contract.findings.wording import nearest_words
 from grpo_recipes.rules._shared.context import Context
-from grpo_recipes.rules._shared.said_tools import SaidCode, said_code, said_tools
+from grpo_recipes.rules._shared.said_tools import SaidCode, code_of_section, tools_of_recipe
 from grpo_recipes.user_files.functions.classes import class_of
 from grpo_recipes.user_files.functions.definitions import Definition, definition, module_of
-from grpo_recipes.user_files.functions.documented import documented
-from grpo_recipes.user_files.reward_imports import imported_beside
+from grpo_recipes.user_files.functions.documented import read_function
+from grpo_recipes.user_files.reward_imports import modules_beside
 
 ID = "TOL002"
 PLURAL = {"function": "functions", "class": "classes"}
@@ -24,59 +24,60 @@ WHO = {"tools": "a tool", "environment": "an environment", "rollout": "a rollout
 
 
 def check(context: Context) -> Iterator[Finding]:
-    for tool in said_tools(context):
-        yield from _of_one(context, "tools", tool, "function", documented)
-    for section, kind, read in (("environment", "class", class_of), ("rollout", "function", documented)):
-        said = said_code(context, section)
-        if said is not None and said.path:
-            yield from _of_one(context, section, said, kind, read)
+    for tool in tools_of_recipe(context):
+        yield from _of_one(context, "tools", tool, "function", read_function)
+    for section, kind, read in (("environment", "class", class_of), ("rollout", "function", read_function)):
+        code = code_of_section(context, section)
+        if code is not None:
+            yield from _of_one(context, section, code, kind, read)
 
 
 def _of_one(
-    context: Context, section: str, said: SaidCode, kind: str, read: Callable[[str, str], object]
+    context: Context, section: str, code: SaidCode, kind: str, read: Callable[[str, str], object]
 ) -> Iterator[Finding]:
     """read: returns the source's definition of a name, if it is of the kind."""
-    mark, key = context.source.mark(said.place), section if section == "tools" else f"{section}.python"
+    mark, key = context.source.mark(code.place), section if section == "tools" else f"{section}.python"
     try:
-        found = definition(said.path, said.name)
+        target = definition(code.path, code.name)
     except OSError as error:
-        because = [f"looked for {said.path}"]
-        yield context.finding(f"{said.file}: {error.strerror or error}", key, because, mark=mark)
+        because = [f"looked for {code.path}"]
+        yield context.finding(f"{code.file}: {error.strerror or error}", key, because, mark=mark)
         return
     except (SyntaxError, ValueError) as error:
         line = f":{error.lineno}" if isinstance(error, SyntaxError) and error.lineno else ""
         text = error.msg if isinstance(error, SyntaxError) else error
         because = ["the file is not Python source"]
-        yield context.finding(f"{said.file}{line}: {text}", key, because, mark=mark)
+        yield context.finding(f"{code.file}{line}: {text}", key, because, mark=mark)
         return
-    if found is None or (isinstance(found, Definition) and isinstance(found.node, ast.ClassDef) != (kind == "class")):
-        names = [name for name in module_of(said.path).callables if _may_be(said.path, name, kind)]
-        close = nearest_words(said.name, names, cutoff=0.5)
-        told = f"{said.file} has no {kind} {said.name}"
+    if target is None or (
+        isinstance(target, Definition) and isinstance(target.node, ast.ClassDef) != (kind == "class")
+    ):
+        names = [name for name in module_of(code.path).callables if _may_be(code.path, name, kind)]
+        close = nearest_words(code.name, names, cutoff=0.5)
+        message = f"{code.file} has no {kind} {code.name}"
         reason = f"its {PLURAL[kind]} are {', '.join(names)}" if names else f"it has no {PLURAL[kind]}"
-        fix = f"python: {said.file}:{close[0]}" if close else None
-        yield context.finding(
-            told, key, reason, fix=fix, patch=[Patch(said.place, f"{said.file}:{close[0]}")] if close else [], mark=mark
-        )
+        fix = f"python: {code.file}:{close[0]}" if close else None
+        patch = [Patch(code.place, f"{code.file}:{close[0]}")] if close else []
+        yield context.finding(message, key, reason, fix=fix, patch=patch, mark=mark)
         return
-    part = _partial_of(said.path, said.name) if kind == "class" and isinstance(found, str) else None
+    part = _partial_of(code.path, code.name) if kind == "class" and isinstance(target, str) else None
     if part is not None:
-        message = f"{said.file}: {said.name} is a partial of {part}, not a class"
+        message = f"{code.file}: {code.name} is a partial of {part}, not a class"
         why = "tools are methods of a class, and TRL creates its objects with environment.config"
         yield context.finding(
-            message, key, why, fix=f"python: {said.file}:{part}, and the partial's arguments under config", mark=mark
+            message, key, why, fix=f"python: {code.file}:{part}, and the partial's arguments under config", mark=mark
         )
-    elif read(said.path, said.name) is None:
-        message = f"not checked: what {said.name} is; its source does not show it"
-        why = found if isinstance(found, str) else f"it is defined at {found.at}"
+    elif read(code.path, code.name) is None:
+        message = f"not checked: what {code.name} is; its source does not show it"
+        why = target if isinstance(target, str) else f"it is defined at {target.at}"
         yield context.finding(message, key, why, severity="not-checked", mark=mark)
     try:
-        imported_beside(said.path)
+        modules_beside(code.path)
     except (OSError, ValueError) as error:
         because = [f"a run copies everything that {WHO[section]} imports from its folder into the run folder"]
-        told = (error.strerror if isinstance(error, OSError) else None) or str(error)
+        message = (error.strerror if isinstance(error, OSError) else None) or str(error)
         fix = "move its code into the file or its folder, or install the package elsewhere"
-        yield context.finding(told, key, because, fix=fix, mark=mark)
+        yield context.finding(message, key, because, fix=fix, mark=mark)
 
 
 def _partial_of(path: str, name: str) -> str | None:
@@ -89,5 +90,5 @@ def _partial_of(path: str, name: str) -> str | None:
 
 def _may_be(path: str, name: str, kind: str) -> bool:
     """Whether the file defines a name of the kind; imported names do not count."""
-    found = definition(path, name)
-    return isinstance(found, Definition) and isinstance(found.node, ast.ClassDef) == (kind == "class")
+    target = definition(path, name)
+    return isinstance(target, Definition) and isinstance(target.node, ast.ClassDef) == (kind == "class")

@@ -10,52 +10,58 @@ from collections.abc import Iterator, Mapping
 
 from grpo_recipes.contract.findings.finding import Finding, Patch
 from grpo_recipes.rules._shared.context import Context
-from grpo_recipes.rules._shared.said_tools import SaidCode, called_methods, read_environment, said_tools, told_functions
+from grpo_recipes.rules._shared.said_tools import (
+    SaidCode,
+    functions_for_model,
+    methods_for_model,
+    read_environment,
+    tools_of_recipe,
+)
 
 ID = "TOL004"
 
 
 def check(context: Context) -> Iterator[Finding]:
-    seen: dict[str, SaidCode] = {}
-    for number, tool in enumerate(said_tools(context)):
-        if tool.name in seen:
-            yield _again(context, number, tool, seen[tool.name])
-        seen.setdefault(tool.name, tool)
-    yield from _hidden(context, seen)
-    for told in told_functions(context):
-        function, mark = told.function, context.source.mark(told.place)
-        where = f"{told.file}:{function.line}"
-        by_position = [one.name for one in function.parameters if one.kind == "positional only"]
+    tools: dict[str, SaidCode] = {}
+    for number, tool in enumerate(tools_of_recipe(context)):
+        if tool.name in tools:
+            yield _again(context, number, tool, tools[tool.name])
+        tools.setdefault(tool.name, tool)
+    yield from _find_replaced_tools(context, tools)
+    for callee in functions_for_model(context):
+        function, mark = callee.function, context.source.mark(callee.place)
+        where = f"{callee.file}:{function.line}"
+        by_position = [parameter.name for parameter in function.parameters if parameter.kind == "positional only"]
         if by_position:
-            said = f"{where}: {function.name} accepts {', '.join(by_position)} only by position"
+            message = f"{where}: {function.name} accepts {', '.join(by_position)} only by position"
             because = "TRL calls it with keywords; the model gets a TypeError at every call"
-            yield context.finding(said, told.section, because, fix="remove the / from its parameters", mark=mark)
-        for one in function.parameters:
-            if one.kind in ("*", "**"):
-                said = f"{where}: {function.name} has {one.kind}{one.name}, which a model cannot fill"
-                because = f"the model sees a parameter {one.name}, and TRL passes its value as {one.name}="
+            yield context.finding(message, callee.section, because, fix="remove the / from its parameters", mark=mark)
+        for parameter in function.parameters:
+            if parameter.kind in ("*", "**"):
+                message = f"{where}: {function.name} has {parameter.kind}{parameter.name}, which a model cannot fill"
+                because = f"the model sees a parameter {parameter.name}, and TRL passes its value as {parameter.name}="
                 yield context.finding(
-                    said,
-                    told.section,
+                    message,
+                    callee.section,
                     because,
                     fix="use a parameter with a name and a type hint for each value",
                     mark=mark,
                 )
 
 
-def _hidden(context: Context, tools: Mapping[str, SaidCode]) -> Iterator[Finding]:
+def _find_replaced_tools(context: Context, tools: Mapping[str, SaidCode]) -> Iterator[Finding]:
     """Findings for tools that methods of the environment replace."""
     environment = read_environment(context)
     if environment is None:
         return
-    said, found = environment
-    for name, method in called_methods(found).items():
+    code, environment_class = environment
+    for name, method in methods_for_model(environment_class).items():
         if name in tools:
             yield context.finding(
-                f"a tool and a method of {said.name} are called {name}",
+                f"a tool and a method of {code.name} are called {name}",
                 "tools",
                 [
-                    f"the method is at {said.file}:{method.function.line}",
+                    f"the method is at {code.file}:{method.function.line}",
                     "TRL shows the model both, but calls only the method",
                 ],
                 fix="rename one of them",

@@ -21,6 +21,6 @@ def check(context: Context) -> Iterator[Finding]:
     built = re.search(r"\+(rocm|xpu)", version)
     if built is None or context.value(GPUS) != "auto" or context.value("world.device") != "cpu":
         return
-    said = f"this run is on the CPU, but torch {version} is built for {MAKERS[built[1]]} GPUs"
+    message = f"this run is on the CPU, but torch {version} is built for {MAKERS[built[1]]} GPUs"
     because = ["grpo-run supports only NVIDIA GPUs", context.settings["world.device"].why]
-    yield context.wrong(said, GPUS, because, 0, fix="gpus_per_node: 0 to use the CPU on purpose", severity="warning")
+    yield context.wrong(message, GPUS, because, 0, fix="gpus_per_node: 0 to use the CPU on purpose", severity="warning")

@@ -16,6 +16,6 @@ ID = DRIVER
 
 
 def check(context: Context) -> Iterator[Finding]:
-    found = torch_and_driver(context.stack)
-    if found is not None and context.value("world.device") == "cuda":
-        yield context.finding(found.message, "launch.gpus_per_node", found.because, fix=found.fix)
+    problem = torch_and_driver(context.stack)
+    if problem is not None and context.value("world.device") == "cuda":
+        yield context.finding(problem.message, "launch.gpus_per_node", problem.because, fix=problem.fix)

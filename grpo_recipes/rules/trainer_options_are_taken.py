@@ -33,8 +33,8 @@ def check(context: Context) -> Iterator[Finding]:
     for name, (smallest, because) in SMALLEST.items():
         value = context.value(f"GRPOConfig.{name}")
         if isinstance(value, int | float) and not isinstance(value, bool) and value < smallest:
-            said = f"{name} is {value}, but must be at least {smallest}"
-            yield context.wrong(said, f"GRPOConfig.{name}", because, smallest)
+            message = f"{name} is {value}, but must be at least {smallest}"
+            yield context.wrong(message, f"GRPOConfig.{name}", because, smallest)
     for name, (words, because) in table("trainer_words")["options"].items():
         yield from _words(context, name, words, because)
     workers = context.value(f"GRPOConfig.{WORKERS}")
@@ -52,6 +52,6 @@ def _words(context: Context, name: str, words: list[str], because: str) -> Itera
         if (word.lower() if name == "torch_compile_backend" else word) in words:
             continue
         near = nearest_words(word, words, cutoff=0.6)
-        said, because = f"{name} cannot be {word}", f"it must be one of {', '.join(words)}; otherwise {because}"
-        yield context.wrong(said, f"GRPOConfig.{name}", because, near[0] if near else None)
+        message, because = f"{name} cannot be {word}", f"it must be one of {', '.join(words)}; otherwise {because}"
+        yield context.wrong(message, f"GRPOConfig.{name}", because, near[0] if near else None)
         return

@@ -57,8 +57,8 @@ def _options(context: Context) -> Iterator[Finding]:
             yield _finding(context, (*path, name), f"continuous batching has no option {name}", because, close)
 
 
-def _finding(context: Context, path: Path, said: str, because: str, close: list[str] | None) -> Finding:
+def _finding(context: Context, path: Path, message: str, because: str, close: list[str] | None) -> Finding:
     value = context.mapping(OPTIONS).get(str(path[-1]))
     written = [Patch((*path[:-1], close[0]), value)] if close else []
     fix = f"write it as {close[0]}" if close else None
-    return context.finding(said, OPTIONS, because, fix=fix, patch=[Patch(path, remove=True), *written])
+    return context.finding(message, OPTIONS, because, fix=fix, patch=[Patch(path, remove=True), *written])

@@ -10,7 +10,7 @@ or directory".
 from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding
-from grpo_recipes.facts.released.logits import passed_logits_keyword
+from grpo_recipes.facts.released.logits import logits_keyword_of_trl
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules._shared.fitting import TRITON, triton_compiler
 
@@ -24,12 +24,12 @@ STARTS = {
 
 
 def check(context: Context) -> Iterator[Finding]:
-    found = triton_compiler(context.stack)
-    if found is None or context.value("world.device") != "cuda":
+    problem = triton_compiler(context.stack)
+    if problem is None or context.value("world.device") != "cuda":
         return
     trl = context.stack.version("trl")
-    users = [f"the loss of trl {trl}"] if trl is not None and passed_logits_keyword(trl) is None else []
+    users = [f"the loss of trl {trl}"] if trl is not None and logits_keyword_of_trl(trl) is None else []
     users += [name for key, name in STARTS.items() if context.value(key) is True]
     if users:
         uses = f"{', '.join(users)} {'uses' if len(users) == 1 else 'use'} Triton"
-        yield context.finding(found.message, "launch.gpus_per_node", (uses, *found.because), fix=found.fix)
+        yield context.finding(problem.message, "launch.gpus_per_node", (uses, *problem.because), fix=problem.fix)

@@ -13,10 +13,10 @@ prompts that are already strings.
 from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding
-from grpo_recipes.facts.released.requirements import PARAMETERS, needed_transformers, needs_jmespath
+from grpo_recipes.facts.released.requirements import PARAMETERS, needs_jmespath, transformers_for
 from grpo_recipes.facts.released.windows import is_within
 from grpo_recipes.rules._shared.context import Context
-from grpo_recipes.rules._shared.said_tools import read_environment, said_code
+from grpo_recipes.rules._shared.said_tools import code_of_section, read_environment
 
 ID = "TOL001"
 FIRST = "1.0.0"
@@ -38,7 +38,7 @@ NEEDS = {"tools": "tools need", "environment": "an environment needs"}
 
 def check(context: Context) -> Iterator[Finding]:
     for key in PARAMETERS:
-        if context.value(key) if key == "tools" else said_code(context, key) is not None:
+        if context.value(key) if key == "tools" else code_of_section(context, key) is not None:
             yield from _of_one(context, key)
 
 
@@ -56,24 +56,17 @@ def _of_one(context: Context, key: str) -> Iterator[Finding]:
         message, why = BEFORE[key]
         yield context.finding(f"trl {trl} {message}", key, why, fix=fix)
         return
-    said_of = said_code(context, "environment")
-    if key == "environment" and said_of is not None and not said_of.path and is_within(trl, f"<{OWNS_A_REWARD}"):
-        reason = "its reward comes from get_reward, which older releases show to the model as a tool"
-        yield context.finding(
-            f"{said_of.name} needs trl {OWNS_A_REWARD}", key, reason, fix=f"trl=={OWNS_A_REWARD} or newer"
-        )
-        return
     environment = read_environment(context) if key == "environment" else None
     if environment is not None and "get_reward" in environment[1].methods and is_within(trl, f"<{OWNS_A_REWARD}"):
-        said = f"trl {trl} treats get_reward of {environment[0].name} as a tool"
+        message = f"trl {trl} treats get_reward of {environment[0].name} as a tool"
         reason = "it shows the method to the model and ignores its reward"
-        yield context.finding(said, key, reason, fix=f"trl=={OWNS_A_REWARD} or newer")
+        yield context.finding(message, key, reason, fix=f"trl=={OWNS_A_REWARD} or newer")
         return
-    transformers, window = context.stack.version("transformers"), needed_transformers(key, trl)
+    transformers, window = context.stack.version("transformers"), transformers_for(key, trl)
     if window is not None and transformers is not None and not is_within(transformers, window):
-        said = f"{NEEDS[key]} transformers {window.removeprefix('>=')}"
+        message = f"{NEEDS[key]} transformers {window.removeprefix('>=')}"
         reason = f"the stack has transformers {transformers}, and GRPOTrainer raises ImportError"
-        yield context.finding(said, key, reason, fix=f"transformers=={window.removeprefix('>=')} or newer")
+        yield context.finding(message, key, reason, fix=f"transformers=={window.removeprefix('>=')} or newer")
         return
     if key in NEEDS and needs_jmespath(trl, transformers) and context.stack.version("jmespath") is None:
         yield _jmespath(context, key, trl, transformers)

@@ -19,6 +19,6 @@ MASK = "GRPOConfig.mask_truncated_completions"
 def check(context: Context) -> Iterator[Finding]:
     loss = context.value("GRPOConfig.loss_type")
     if context.value(MASK) is True and loss_of(context).divides_by == "step":
-        said = f"loss_type {loss} also divides by the tokens of truncated completions"
+        message = f"loss_type {loss} also divides by the tokens of truncated completions"
         because = f"trl {context.stack.version('trl')} counts them, but mask_truncated_completions does not train them"
-        yield context.wrong(said, MASK, because, False, fix="mask_truncated_completions: false, or trl==1.9.0")
+        yield context.wrong(message, MASK, because, False, fix="mask_truncated_completions: false, or trl==1.9.0")

@@ -20,7 +20,7 @@ def check(context: Context) -> Iterator[Finding]:
     if config is None or not sees(config):
         return
     of_text = text_model(config)
-    said = f"trl {context.stack.version('trl')} cannot load the vision-language model {context.text(MODEL)}"
+    message = f"trl {context.stack.version('trl')} cannot load the vision-language model {context.text(MODEL)}"
     because = "it loads every model as a causal language model without a processor, and raises ValueError"
     fix = "trl>=0.20.0" + (f", or a text model, such as {of_text}" if of_text else ", or a text model")
-    yield context.finding(said, MODEL, because, fix=fix)
+    yield context.finding(message, MODEL, because, fix=fix)

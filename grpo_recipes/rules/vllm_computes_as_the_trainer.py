@@ -11,8 +11,8 @@ be slow.
 from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding
-from grpo_recipes.rules._shared.context import Context, decided
-from grpo_recipes.rules._shared.machines import UNKNOWN_GPUS, used_gpus
+from grpo_recipes.rules._shared.context import Context, rule_setting
+from grpo_recipes.rules._shared.machines import UNKNOWN_GPUS, gpus_in_use
 from grpo_recipes.rules._shared.settings import Setting
 
 ID = "VLL002"
@@ -33,7 +33,7 @@ def dtype_of(context: Context) -> tuple[str, str]:
 def decide(context: Context) -> Iterator[Setting]:
     if context.value("GRPOConfig.use_vllm") is True:
         dtype, why = dtype_of(context)
-        yield decided(DTYPE, dtype, why)
+        yield rule_setting(DTYPE, dtype, why)
 
 
 def check(context: Context) -> Iterator[Finding]:
@@ -41,14 +41,14 @@ def check(context: Context) -> Iterator[Finding]:
         return  # PRE001 reports autocast
     if context.value(DTYPE) != "bfloat16" or context.value("world.device") != "cuda":
         return
-    if used_gpus(context) is None:
-        message = f"whether the GPUs of {context.stack.origin} support vLLM's bfloat16 is unknown"
-        yield context.not_checked(message, WEIGHTS, UNKNOWN_GPUS)
-    for gpu in used_gpus(context) or ():
+    if gpus_in_use(context) is None:
+        text = f"whether the GPUs of {context.stack.origin} support vLLM's bfloat16 is unknown"
+        yield context.not_checked(text, WEIGHTS, UNKNOWN_GPUS)
+    for gpu in gpus_in_use(context) or ():
         if gpu.capability is not None and gpu.capability < (8, 0):
-            said = f"vLLM's bfloat16 needs capability 8.0, but {gpu.name} has {gpu.capability[0]}.{gpu.capability[1]}"
+            text = f"vLLM's bfloat16 needs capability 8.0, but {gpu.name} has {gpu.capability[0]}.{gpu.capability[1]}"
             because = "vLLM raises ValueError when it starts, after loading the model"
             yield context.wrong(
-                said, WEIGHTS, because, False, at=("generation", "use_vllm"), fix="use_vllm: false, or dtype: float32"
+                text, WEIGHTS, because, False, at=("generation", "use_vllm"), fix="use_vllm: false, or dtype: float32"
             )
             return

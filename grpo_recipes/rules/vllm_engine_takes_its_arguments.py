@@ -13,7 +13,7 @@ from grpo_recipes.contract.findings.finding import Finding, Patch, Path
 from grpo_recipes.contract.findings.wording import nearest_words
 from grpo_recipes.facts.source.field import Field
 from grpo_recipes.facts.vllm_server import engine_fields, engine_owners
-from grpo_recipes.rules._shared.context import Context, needed
+from grpo_recipes.rules._shared.context import Context, expected_type
 
 ID = "VLL003"
 KEY, HOME = "generation.vllm_engine", ("generation", "vllm_engine")
@@ -39,9 +39,9 @@ def check(context: Context) -> Iterator[Finding]:
     for name, value in written.items():
         path = (*HOME, name)
         if name in owners:
-            yield _owned(context, path, owners[name], value)
+            yield _has_own_key(context, path, owners[name], value)
         elif known is not None and name not in known[0]:
-            yield _unknown(context, path, value, set(known[0]) - set(owners), known[1])
+            yield _no_such_argument(context, path, value, set(known[0]) - set(owners), known[1])
         elif known is not None:
             yield from _of_another_type(context, path, value, known[0][name])
     if known is None:
@@ -50,38 +50,39 @@ def check(context: Context) -> Iterator[Finding]:
 
 
 def _finding(
-    context: Context, path: Path, said: str, why: str, fix: str | None, *, severity: str = "error", value: object = None
+    context: Context, path: Path, text: str, why: str, fix: str | None, *, severity: str = "error", value: object = None
 ) -> Finding:
     """fix: a key in dots that takes the value, other text, or None to remove the key."""
     patch = [Patch(path, remove=True)]
     if fix is not None and fix.startswith(WRITE):
-        place: Path = tuple(fix.removeprefix(WRITE).split("."))
-        patch += [] if place in context.source.marks else [Patch(place, value)]
+        home: Path = tuple(fix.removeprefix(WRITE).split("."))
+        if home in context.source.marks:
+            fix = f"remove {path[-1]}, since {fix.removeprefix(WRITE)} is written"
+        else:
+            patch.append(Patch(home, value))
     return context.finding(
-        said, KEY, why, fix=fix, patch=patch, severity="warning" if severity == "warning" else "error"
+        text, KEY, why, fix=fix, patch=patch, severity="warning" if severity == "warning" else "error"
     )
 
 
-def _owned(context: Context, path: Path, home: str, value: object) -> Finding:
-    said = f"vllm_engine cannot set {path[-1]}"
+def _has_own_key(context: Context, path: Path, home: str, value: object) -> Finding:
+    message = f"vllm_engine cannot set {path[-1]}"
     if home.startswith(WRITE):
-        return _finding(context, path, said, "it has its own key, and two values could disagree", home, value=value)
-    return _finding(context, path, said, home, None)
+        return _finding(context, path, message, "it has its own key, and two values could disagree", home, value=value)
+    return _finding(context, path, message, home, None)
 
 
-def _unknown(context: Context, path: Path, value: object, names: set[str], source: str) -> Finding:
-    said, why = (
-        f"vLLM's engine does not take {path[-1]}",
-        f"EngineArgs of {source} has no such field, so vLLM does not start",
-    )
+def _no_such_argument(context: Context, path: Path, value: object, names: set[str], source: str) -> Finding:
+    message = f"vLLM's engine does not take {path[-1]}"
+    why = f"EngineArgs of {source} has no such field, so vLLM does not start"
     near = nearest_words(str(path[-1]), sorted(names), cutoff=0.7)
     fix = f"{WRITE}{'.'.join((*HOME, near[0]))}" if near else None
-    return _finding(context, path, said, why, fix, value=value)
+    return _finding(context, path, message, why, fix, value=value)
 
 
 def _of_another_type(context: Context, path: Path, value: object, field: Field) -> Iterator[Finding]:
-    must = needed(field.annotation, value)
+    must = expected_type(field.annotation, value)
     if must is None:
         return
-    said = f"{path[-1]} is {value!r}, but must be {must}"
-    yield _finding(context, path, said, f"vLLM declares it {field.annotation}", None)
+    message = f"{path[-1]} is {value!r}, but must be {must}"
+    yield _finding(context, path, message, f"vLLM declares it {field.annotation}", None)

@@ -20,7 +20,7 @@ from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.facts.released.windows import is_within
-from grpo_recipes.rules._shared.context import Context, decided
+from grpo_recipes.rules._shared.context import Context, rule_setting
 from grpo_recipes.rules._shared.settings import Setting
 
 ID = "SHM028"
@@ -60,15 +60,15 @@ def decide(context: Context) -> Iterator[Setting]:
     if context.value(USE_VLLM) is True and is_wanted and not any(in_the_way(context)):
         rank = next(rank for rank in RANKS if rank >= context.whole(RANK))
         base = "; its base is the dequantized model, written into the run folder" if is_quantized else ""
-        yield decided(OWNS[0], rank, f"vLLM loads an adapter of up to this rank{base}")
+        yield rule_setting(OWNS[0], rank, f"vLLM loads an adapter of up to this rank{base}")
 
 
 def check(context: Context) -> Iterator[Finding]:
     if context.value(SYNC) != "adapter":
         return
     if context.value(USE_VLLM) is not True:
-        said, because = "weight_sync has no effect", "transformers generates, with the trainer's own weights"
-        yield context.wrong(said, SYNC, because, "auto", severity="warning")
+        message, because = "weight_sync has no effect", "transformers generates, with the trainer's own weights"
+        yield context.wrong(message, SYNC, because, "auto", severity="warning")
         return
     for key, why in in_the_way(context):
         yield context.wrong(

@@ -10,7 +10,7 @@ text with a special token. Prompts that are short enough are sent unchanged.
 from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding
-from grpo_recipes.rules._shared.context import Context, decided
+from grpo_recipes.rules._shared.context import Context, rule_setting
 from grpo_recipes.rules._shared.settings import Setting
 from grpo_recipes.rules._shared.vllms_gpu import is_server_mode
 
@@ -25,13 +25,13 @@ def decide(context: Context) -> Iterator[Setting]:
     length = context.value(LENGTH)
     if length is not None and context.value("GRPOConfig.use_vllm") is True:
         why = f"trl {context.stack.version('trl')} gives vLLM the whole prompt"
-        yield decided(OWNS[0], length, why)
+        yield rule_setting(OWNS[0], length, why)
 
 
 def check(context: Context) -> Iterator[Finding]:
     if context.value(LENGTH) is not None and is_server_mode(context):
-        said = f"not checked: whether prompts longer than {context.value(LENGTH)} tokens can be cut for the server"
+        message = f"not checked: whether prompts longer than {context.value(LENGTH)} tokens can be cut for the server"
         because = (
             "the server takes only text, and the run stops at the first prompt whose cut text gives different tokens"
         )
-        yield context.not_checked(said, LENGTH, because)
+        yield context.not_checked(message, LENGTH, because)

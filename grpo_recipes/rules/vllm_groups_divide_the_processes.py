@@ -29,12 +29,12 @@ def check(context: Context) -> Iterator[Finding]:
     each = processes if processes % nodes else processes // nodes
     whole = gcd(each, heads) if isinstance(heads, int) and heads > 0 else each
     if processes % size:
-        said, why = f"{processes} processes do not split into groups of {size}", RAISED.format("TRL")
+        message, why = f"{processes} processes do not split into groups of {size}", RAISED.format("TRL")
     elif each % size:
-        said = f"groups of {size} processes do not fit into machines with {each}"
+        message = f"groups of {size} processes do not fit into machines with {each}"
         why = "TRL groups neighbouring ranks, and vLLM splits each layer of the model over a group"
     elif whole % size:
-        said, why = f"{size} processes cannot share {heads} attention heads", RAISED.format("vLLM")
+        message, why = f"{size} processes cannot share {heads} attention heads", RAISED.format("vLLM")
     else:
         if heads is None:
             yield not_at_hand(context, f"whether {size} divides the attention heads of the model", SIZE)
@@ -44,4 +44,4 @@ def check(context: Context) -> Iterator[Finding]:
         why,
         f"{processes} processes: {context.origin('launch.num_processes')}",
     ]
-    yield context.wrong(said, SIZE, because, better)
+    yield context.wrong(message, SIZE, because, better)

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from grpo_recipes.facts.released.windows import is_within
-from grpo_recipes.rules._shared.context import Context, decided
+from grpo_recipes.rules._shared.context import Context, rule_setting
 from grpo_recipes.rules._shared.loaded_model import model_config
 from grpo_recipes.rules._shared.settings import Setting
 from grpo_recipes.rules._shared.training_rows import image_columns
@@ -47,7 +47,7 @@ class _Kept(NamedTuple):
 
 def decide(context: Context) -> Iterator[Setting]:
     if image_columns(context) and context.value(USE_VLLM) is True and not any(images_kept_from_vllm(context)):
-        yield decided(OWNS[0], True, "TRL gives vLLM the tokens of images, and vLLM adds them again")
+        yield rule_setting(OWNS[0], True, "TRL gives vLLM the tokens of images, and vLLM adds them again")
 
 
 def images_kept_from_vllm(context: Context) -> Iterator[_Kept]:

@@ -30,8 +30,8 @@ def check(context: Context) -> Iterator[Finding]:
         yield _finding(context, "GRPOConfig.vllm_mode", "a vLLM server needs a trainer on GPUs", why, patch)
     if context.stack.is_absent("requests"):
         why = "without it, TRL's client raises ImportError after loading the model"
-        said = "a vLLM server needs requests, which is not installed"
-        yield context.finding(said, "generation.vllm_mode", why, fix="pip install requests")
+        message = "a vLLM server needs requests, which is not installed"
+        yield context.finding(message, "generation.vllm_mode", why, fix="pip install requests")
     url = context.value(URL)
     yield from _of_url(context, url) if isinstance(url, str) else _of_host(context)
     for key, usual in PORTS.items():

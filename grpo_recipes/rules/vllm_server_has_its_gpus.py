@@ -28,9 +28,9 @@ def check(context: Context) -> Iterator[Finding]:
     if isinstance(heads, int) and heads > 0 and heads % gpus:
         shared = shared if isinstance(shared, int) and shared > 0 else heads
         better = next(number for number in range(gpus, 0, -1) if heads % number == 0 and _can_share(shared, number))
-        said = f"the vLLM server's {gpus} GPUs cannot share {heads} attention heads"
+        message = f"the vLLM server's {gpus} GPUs cannot share {heads} attention heads"
         because = "vLLM raises ValueError when it starts"
-        yield context.wrong(said, GPUS, because, better, fix=f"vllm_server.gpus: {better}")
+        yield context.wrong(message, GPUS, because, better, fix=f"vllm_server.gpus: {better}")
 
 
 def _can_share(heads: int, gpus: int) -> bool:
@@ -42,9 +42,9 @@ def _too_many(context: Context, gpus: int) -> Iterator[Finding]:
     """Findings for a server that has a whole machine."""
     all_gpus = context.whole("world.all_gpus")
     if gpus > all_gpus:
-        said = f"the vLLM server takes {gpus} GPUs, but its machine has {all_gpus}"
+        message = f"the vLLM server takes {gpus} GPUs, but its machine has {all_gpus}"
         because = ["the server runs on a single machine", context.settings["world.gpus"].why]
-        yield context.wrong(said, GPUS, because, all_gpus, fix=f"vllm_server.gpus: {all_gpus}")
+        yield context.wrong(message, GPUS, because, all_gpus, fix=f"vllm_server.gpus: {all_gpus}")
 
 
 def _none_left(context: Context, gpus: int) -> Iterator[Finding]:
@@ -53,7 +53,7 @@ def _none_left(context: Context, gpus: int) -> Iterator[Finding]:
         return
     takes = f"the vLLM server takes {gpus} of {all_gpus} GPU{'' if all_gpus == 1 else 's'} and leaves none to train on"
     because = [f"{context.origin(GPUS)}: vllm_server.gpus {gpus}", context.settings["world.gpus"].why]
-    key = GPUS if context.given(GPUS) else "GRPOConfig.vllm_mode"
+    key = GPUS if context.is_given(GPUS) else "GRPOConfig.vllm_mode"
     if all_gpus > 1:
         yield context.wrong(takes, key, because, 1, at=("vllm_server", "gpus"), fix="vllm_server.gpus: 1")
     else:

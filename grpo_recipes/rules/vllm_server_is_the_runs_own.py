@@ -24,18 +24,18 @@ def check(context: Context) -> Iterator[Finding]:
         return
     if not is_server_mode(context):
         mode = f"use_vllm: {str(context.value(USE_VLLM)).lower()}, vllm_mode: {context.value(VLLM_MODE)}"
-        said = f"{SECTION} has no effect: the run starts no vLLM server"
+        message = f"{SECTION} has no effect: the run starts no vLLM server"
         fix = f"remove {SECTION}, or write use_vllm: true and vllm_mode: server"
-        yield context.wrong(said, SECTION, f"the recipe has {mode}", fix=fix, severity="warning")
+        yield context.wrong(message, SECTION, f"the recipe has {mode}", fix=fix, severity="warning")
         return
     written = address(context)
     if written is not None:
-        names = [key.partition(".")[2] for key in ADDRESS if context.given(key)]
-        said = f"the recipe has both the address of a vLLM server and {SECTION}"
+        names = [key.partition(".")[2] for key in ADDRESS if context.is_given(key)]
+        message = f"the recipe has both the address of a vLLM server and {SECTION}"
         because = f"trl.{names[0]} ({context.origin(written)}) names a server that this run does not start"
         fix = f"remove {SECTION}, or {' and '.join(f'trl.{name}' for name in names)}"
-        yield context.wrong(said, SECTION, because, fix=fix)
-    elif has_server_node(context) and context.given(RESTARTS):
+        yield context.wrong(message, SECTION, because, fix=fix)
+    elif has_server_node(context) and context.is_given(RESTARTS):
         yield context.wrong(
             "max_restarts has no effect: the vLLM server has its own machine",
             RESTARTS,

@@ -56,22 +56,22 @@ def sizes(context: Context) -> Sizes | None:
 def check(context: Context) -> Iterator[Finding]:
     if context.value("GRPOConfig.use_vllm") is not True or context.value("GRPOConfig.vllm_mode") != "colocate":
         return
-    found = sizes(context)
-    if found is None:
+    budget = sizes(context)
+    if budget is None:
         return
-    memory, copy, own = found.memory, found.copy, found.trainer
-    if copy > found.share:
+    memory, copy, own = budget.memory, budget.copy, budget.trainer
+    if copy > budget.share:
         least = round(ceil(100 * copy / memory) / 100 + 0.05, 2)
-        parts = f"{found.parameters / 1e9:.1f}e9 parameters in {found.width} bytes"
+        parts = f"{budget.parameters / 1e9:.1f}e9 parameters in {budget.width} bytes"
         why = f"{copy:.1f} GiB = {parts} / vllm_tensor_parallel_size"
-        what = f"vLLM's share of {found.share:.1f} GiB is too small for the model's {copy:.1f} GiB"
+        what = f"vLLM's share of {budget.share:.1f} GiB is too small for the model's {copy:.1f} GiB"
         yield _finding(context, what, why, least if own + least * memory < memory else None)
-    elif own + found.share > memory:
+    elif own + budget.share > memory:
         most = int(100 * (memory - own) / memory) / 100
-        why = f"{own:.1f} GiB of the trainer's weights + {found.share:.1f} of the GPU's {memory:g} GiB"
+        why = f"{own:.1f} GiB of the trainer's weights + {budget.share:.1f} of the GPU's {memory:g} GiB"
         if context.value(STRATEGY) == "zero3":
             why += "; to merge an adapter TRL gathers all of them on each GPU"
-        what = f"the trainer's {own:.1f} GiB leave too little for vLLM's share of {found.share:.1f} GiB"
+        what = f"the trainer's {own:.1f} GiB leave too little for vLLM's share of {budget.share:.1f} GiB"
         yield _finding(context, what, why, most if most * memory > copy else None)
 
 

@@ -14,6 +14,6 @@ APPLIES_TO = {"transformers": "<4.48"}
 
 
 def check(context: Context) -> Iterator[Finding]:
-    said = f"grpo-run was never tested with transformers {context.stack.version('transformers')}"
+    message = f"grpo-run was never tested with transformers {context.stack.version('transformers')}"
     because = "4.48.3 is the oldest release that its training process was tested with"
-    yield context.finding(said, "recipe", because, fix="transformers==4.48.3")
+    yield context.finding(message, "recipe", because, fix="transformers==4.48.3")

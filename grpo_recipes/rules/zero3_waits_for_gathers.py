@@ -8,7 +8,7 @@ waits for each of them. It can be removed when no deepspeed before 0.19.8 is sup
 
 from collections.abc import Iterator
 
-from grpo_recipes.rules._shared.context import Context, decided
+from grpo_recipes.rules._shared.context import Context, rule_setting
 from grpo_recipes.rules._shared.settings import Setting
 
 ID = "SHM019"
@@ -19,4 +19,4 @@ READS = ("distributed.strategy", "world.device")
 
 def decide(context: Context) -> Iterator[Setting]:
     if context.value("distributed.strategy") == "zero3" and context.value("world.device") == "cpu":
-        yield decided(OWNS[0], True, "deepspeed waits only for the last of several gathers")
+        yield rule_setting(OWNS[0], True, "deepspeed waits only for the last of several gathers")

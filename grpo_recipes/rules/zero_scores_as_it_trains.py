@@ -11,7 +11,7 @@ about a GPU. It can be removed when accelerate does this under DeepSpeed.
 
 from collections.abc import Iterator
 
-from grpo_recipes.rules._shared.context import Context, decided
+from grpo_recipes.rules._shared.context import Context, rule_setting
 from grpo_recipes.rules._shared.settings import Setting
 
 ID = "SHM027"
@@ -22,4 +22,4 @@ READS = ("deepspeed.torch_autocast",)
 def decide(context: Context) -> Iterator[Setting]:
     dtype = context.value(READS[0])
     if dtype is not None:
-        yield decided(OWNS[0], dtype, "DeepSpeed puts only the passes of the loss under autocast")
+        yield rule_setting(OWNS[0], dtype, "DeepSpeed puts only the passes of the loss under autocast")

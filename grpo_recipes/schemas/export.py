@@ -45,15 +45,18 @@ def recipe_schema() -> dict[str, Any]:
         target = schema if model is Recipe else schema["$defs"].get(model.__name__)
         docs = field_docs(model)
         for name, field in target["properties"].items():
-            described = _described(_closed(field, f"{section}.{name}"), docs.get(name))
+            described = _describe(_with_known_values(field, f"{section}.{name}"), docs.get(name))
             target["properties"][name] = _extendable(described)
-    schema["$defs"]["RewardSection"]["properties"]["name"] |= _shipped_names()
+    schema["$defs"]["RewardSection"]["properties"]["name"] |= _names_of_rewards()
+    # The reader of YAML makes texts of them.
+    variables = schema["$defs"]["LaunchSection"]["properties"]["environment"]
+    variables["additionalProperties"] = {"type": ["string", "number", "boolean"]}
     fields = {name: _extendable(field) for name, field in trl_properties().items()}
     schema["properties"]["trl"]["properties"] = fields
-    return {"$schema": DIALECT, **_required_unless_extended(schema)}
+    return {"$schema": DIALECT, **_require_unless_extended(schema)}
 
 
-def _described(field: dict[str, Any], text: str | None) -> dict[str, Any]:
+def _describe(field: dict[str, Any], text: str | None) -> dict[str, Any]:
     """The field with its meaning and default as an editor shows them; a section has its own default."""
     if text is None:
         return field
@@ -62,18 +65,18 @@ def _described(field: dict[str, Any], text: str | None) -> dict[str, Any]:
     return {**field, "description": f"{text}{shown}"}
 
 
-def _closed(field: dict[str, Any], key: str) -> dict[str, Any]:
+def _with_known_values(field: dict[str, Any], key: str) -> dict[str, Any]:
     """A text field with TRL's own values accepts those of all known releases, and auto if a rule decides it."""
     classified = fields_by_home().get(key)
-    values = None if classified is None else closed_values("GRPOConfig", classified.name)
+    values = None if classified is None else values_of_all_releases("GRPOConfig", classified.name)
     if values is None:
         return field
-    kept = {name: value for name, value in field.items() if name in ("title", "default", "description")}
+    annotations = {name: value for name, value in field.items() if name in ("title", "default", "description")}
     more = [value for value in (field.get("default"),) if value not in (*values, "auto")]
-    return {**kept, "anyOf": [{"enum": [*values, *more]}, AUTO]}
+    return {**annotations, "anyOf": [{"enum": [*values, *more]}, AUTO]}
 
 
-def _shipped_names() -> dict[str, Any]:
+def _names_of_rewards() -> dict[str, Any]:
     rewards = shipped_rewards()
     meanings = [reward.doc for reward in rewards.values()]
     return {"anyOf": [{"enum": list(rewards), "enumDescriptions": meanings}, {"type": "null"}]}
@@ -96,7 +99,7 @@ def _extendable(field: dict[str, Any]) -> dict[str, Any]:
     return {"anyOf": [*items, extension], **outer}
 
 
-def _required_unless_extended(schema: dict[str, Any]) -> dict[str, Any]:
+def _require_unless_extended(schema: dict[str, Any]) -> dict[str, Any]:
     """The schema that requires keys only without `extends`: a child may leave them to its parent."""
     sections_of = {
         name: field["$ref"].rpartition("/")[2] for name, field in schema["properties"].items() if "$ref" in field
@@ -151,7 +154,7 @@ _JSON_TYPES = {
 }
 
 
-def closed_values(owner: str, name: str) -> list[object] | None:
+def values_of_all_releases(owner: str, name: str) -> list[object] | None:
     """Every value that a known release accepts, the newest release's first; None if the newest accepts anything."""
     spans = history(owner, name)
     if not spans or spans[-1].allowed is None:
@@ -171,17 +174,17 @@ def trl_properties() -> dict[str, dict[str, Any]]:
 
 def _property(field: ClassifiedField) -> dict[str, Any]:
     """Null and auto are always allowed, as in validate."""
-    values = closed_values("GRPOConfig", field.name)
-    found: dict[str, Any] = {"title": field.name, "description": _description(field)}
+    values = values_of_all_releases("GRPOConfig", field.name)
+    schema: dict[str, Any] = {"title": field.name, "description": _description(field)}
     if field.has_value:
-        found["default"] = field.value
+        schema["default"] = field.value
     types = sorted(_types(field.name) or ())
     if values is not None:
-        found["anyOf"] = [{"enum": [*values, None]}, AUTO]
+        schema["anyOf"] = [{"enum": [*values, None]}, AUTO]
     elif types:
         branches = [{"type": _JSON_TYPES[kind]} for kind in types]
-        found["anyOf"] = [*branches, {"type": "null"}, *([] if "str" in types else [AUTO])]
-    return found
+        schema["anyOf"] = [*branches, {"type": "null"}, *([] if "str" in types else [AUTO])]
+    return schema
 
 
 def _types(name: str) -> set[str] | None:

@@ -32,7 +32,7 @@ def format_table() -> Form:
     return table
 
 
-def accepted(values: Mapping[str, object]) -> SectionValues | None:
+def accept(values: Mapping[str, object]) -> SectionValues | None:
     """The values of all keys if a recipe is plainly valid, None if the models have to check it."""
     try:
         return _section(values, format_table()["forms"][format_table()["sections"][""]])
@@ -47,41 +47,41 @@ def _section(values: object, form: Form) -> SectionValues:
     properties, required = form["properties"], form.get("required", ())
     if any(values.get(key) is None for key in required):
         raise _LeftToModels
-    found = SectionValues()
-    for key, one in properties.items():
-        found[key] = _fitting(values[key], one) if key in values else _default(one)
+    section = SectionValues()
+    for key, key_form in properties.items():
+        section[key] = _fitting(values[key], key_form) if key in values else _default(key_form)
     for key, value in values.items():
         if key not in properties:
             if form["additionalProperties"] is not True or type(key) is not str:
                 raise _LeftToModels
-            found[key] = value
-    return found
+            section[key] = value
+    return section
 
 
 def _default(form: Form) -> object:
-    return _section({}, _referred(form)) if "$ref" in form else _copied(form["default"])
+    return _section({}, _follow_reference(form)) if "$ref" in form else _copy(form["default"])
 
 
-def _copied(value: object) -> object:
+def _copy(value: object) -> object:
     if isinstance(value, dict):
-        return {key: _copied(item) for key, item in value.items()}
-    return [_copied(item) for item in value] if isinstance(value, list) else value
+        return {key: _copy(item) for key, item in value.items()}
+    return [_copy(item) for item in value] if isinstance(value, list) else value
 
 
-def _referred(form: Form) -> Form:
-    found: Form = format_table()["forms"][form["$ref"]]
-    return found
+def _follow_reference(form: Form) -> Form:
+    referred: Form = format_table()["forms"][form["$ref"]]
+    return referred
 
 
 def _fitting(value: object, form: Form) -> object:
     """The value as the models would read it. Raises _LeftToModels if it does not fit the form."""
     if "$ref" in form:
-        return _section(value, _referred(form))
+        return _section(value, _follow_reference(form))
     if "anyOf" in form:
         return _fitting_one(value, form["anyOf"])
     one_of = form["enum"] if "enum" in form else [form["const"]] if "const" in form else None
     if one_of is not None:
-        if not any(type(value) is type(one) and value == one for one in one_of):
+        if not any(type(value) is type(constant) and value == constant for constant in one_of):
             raise _LeftToModels
         return value
     return _OF_TYPE[form["type"]](value, form) if "type" in form else value
@@ -89,7 +89,7 @@ def _fitting(value: object, form: Form) -> object:
 
 def _fitting_one(value: object, forms: list[Form]) -> object:
     """The value by the first form that it fits; a whole number stays an integer if possible."""
-    for form in sorted(forms, key=lambda one: one.get("type") == "number"):
+    for form in sorted(forms, key=lambda form: form.get("type") == "number"):
         try:
             return _fitting(value, form)
         except _LeftToModels:
@@ -165,10 +165,6 @@ _OF_TYPE: Mapping[str, Callable[[object, Form], object]] = {
     "object": _map,
     "string": _text,
 }
-
-
-# The keys of the format by name: for messages, `explain` and the resolver.
-
 
 OF_ITEMS = ("datasets.", "rewards.", "tools.", "preflight.turns.", "evaluation.sets.")
 """Prefixes of the keys of items of a list or a map."""

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ValidationError
 
 from grpo_recipes.schemas.fast_accept import SectionValues
 from grpo_recipes.schemas.recipe import Recipe
-from grpo_recipes.schemas.section import written_fields, written_value
+from grpo_recipes.schemas.section import fields_by_key, value_of_key
 
 
 def section_model(annotation: object) -> type[BaseModel] | None:
@@ -22,25 +22,31 @@ def section_model(annotation: object) -> type[BaseModel] | None:
 @cache
 def sections() -> Mapping[str, type[BaseModel]]:
     """Section name -> model; the top level is "", an item of `rewards` is "rewards", a section below "training.cut"."""
-    found: dict[str, type[BaseModel]] = {"": Recipe}
+    models: dict[str, type[BaseModel]] = {"": Recipe}
     for name, field in Recipe.model_fields.items():
         model = section_model(field.annotation)
         if model is not None:
-            found[name] = model
+            models[name] = model
         else:
-            inner = [one for arg in get_args(field.annotation) if (one := section_model(arg)) is not None]
-            found |= {name: inner[0]} if inner else {}
-    waiting = [name for name in found if name]
+            inner = list(filter(None, map(section_model, get_args(field.annotation))))
+            models |= {name: inner[0]} if inner else {}
+    waiting = [name for name in models if name]
     while waiting:
         section = waiting.pop(0)
-        below = {name: section_model(field.annotation) for name, field in written_fields(found[section]).items()}
+        below = {name: section_model(field.annotation) for name, field in fields_by_key(models[section]).items()}
         inside = {f"{section}.{name}": inner for name, inner in below.items() if inner is not None}
-        found |= inside
+        models |= inside
         waiting += inside
-    return found
+    return models
 
 
-def validated(values: Mapping[str, object]) -> SectionValues | Sequence[Mapping[str, Any]]:
+def is_switched_by_being_written(section: str) -> bool:
+    """Whether a section is on if a recipe has it, and off without it, such as `lora`."""
+    field = Recipe.model_fields.get(section)
+    return field is not None and field.annotation is not None and field.default is None and not field.is_required()
+
+
+def validate_recipe(values: Mapping[str, object]) -> SectionValues | Sequence[Mapping[str, Any]]:
     """The values of all keys, or Pydantic's errors."""
     try:
         return section_values(Recipe.model_validate(values))
@@ -51,8 +57,8 @@ def validated(values: Mapping[str, object]) -> SectionValues | Sequence[Mapping[
 
 def section_values(section: BaseModel) -> SectionValues:
     """The values of a section and of those below it; an item of a list or a map is a plain dict."""
-    keys = (*written_fields(type(section)), *(section.model_extra or ()))
-    return SectionValues({key: _values(written_value(section, key)) for key in keys})
+    keys = (*fields_by_key(type(section)), *(section.model_extra or ()))
+    return SectionValues({key: _values(value_of_key(section, key)) for key in keys})
 
 
 def _values(value: object) -> object:

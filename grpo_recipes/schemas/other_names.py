@@ -44,7 +44,7 @@ def value_here(row: Row, value: object) -> object:
     return value
 
 
-def renamed_keys(tool: str) -> dict[str, str]:
+def key_names_of(tool: str) -> dict[str, str]:
     """A program's names for keys, with the last part of the format's key."""
     rows = {name: row for name, row in other_names()["keys"].items() if tool in row["tools"].split(", ")}
     plain = {name: row["home"] for name, row in rows.items() if "home" in row and not {"differs", "tracker"} & set(row)}

@@ -101,79 +101,6 @@ class TokenizerSection(Section):
     """New ordinary (not special) tokens that the model must learn, e.g. ["<search>"]."""
 
 
-class KubernetesSection(Section):
-    """The Job's pods; only used with launch.engine: kubernetes. See docs/kubernetes.md."""
-
-    image: Word | None = None
-    """Container image with the training stack. Required."""
-    namespace: Word | None = None
-    """Namespace of the Job. null: that of kubectl's context."""
-    volume_claim: Word | None = None
-    """PersistentVolumeClaim for the run folder; ReadWriteMany for several machines. Required."""
-    volume_path: Word = "/runs"
-    """Path at which the pods mount it. A run folder below this path keeps its path; the pods look for any other by name
-    there.
-    """
-    gpu_resource: Word = "nvidia.com/gpu"
-    """The resource that requests GPUs; their number is launch.gpus_per_node."""
-    resources: dict[str, int | str] = {}
-    """Further resources of each pod, such as `{cpu: 16, memory: 128Gi}`. Empty: the namespace's defaults."""
-    shared_memory: Word = "16Gi"
-    """Size limit of /dev/shm, through which processes exchange data. The used part counts as the pod's memory."""
-    secrets: list[Word] = []
-    """Names of Secrets in the namespace; each of their keys becomes an environment variable, such as HF_TOKEN."""
-    node_selector: dict[str, str] = {}
-    """Labels of the nodes to use."""
-    labels: dict[str, str] = {}
-    """Further labels of the Job and its pods, such as `{kueue.x-k8s.io/queue-name: gpu}` or
-    `{sidecar.istio.io/inject: "false"}`: a sidecar that never ends keeps a pod from completing.
-    """
-    annotations: dict[str, str] = {}
-    """Annotations of the pods, such as `{k8s.v1.cni.cncf.io/networks: rdma-net}`."""
-    pod: dict[str, Any] = {}
-    """Further fields of the pod by Kubernetes' names: tolerations, affinity, priorityClassName, imagePullSecrets,
-    serviceAccountName, securityContext, runtimeClassName, schedulerName, topologySpreadConstraints.
-    """
-    security_context: dict[str, Any] = {}
-    """The container's securityContext: allowPrivilegeEscalation and capabilities, which Pod Security's `restricted`
-    level requires, or `{capabilities: {add: [IPC_LOCK]}}` for InfiniBand. Other fields belong under pod.
-    """
-    grace_seconds: PositiveInt = 600
-    """Seconds a pod gets to save when it is evicted or deleted. A run stops when a generation ends, so this must
-    exceed the longest step.
-    """
-    max_restarts: NonNegativeInt = 10
-    """Maximum number of restarts of an interrupted run. Disruptions that the cluster reports, such as a drained node,
-    do not count.
-    """
-
-
-class SkypilotSection(Section):
-    """The task's resources; only used with launch.engine: skypilot. See docs/skypilot.md."""
-
-    image: Word | None = None
-    """Container image with the training stack. Required."""
-    python: Word = "python"
-    """The image's Python with the stack; an absolute path if SkyPilot's own comes first in PATH."""
-    infra: Word | None = None
-    """Where to run, as SkyPilot's `infra`: aws, gcp/us-central1, kubernetes. null: where it is cheapest."""
-    accelerators: list[Word] = []
-    """GPUs to choose from, by SkyPilot's names, such as `[H100, A100-80GB]`; their number is launch.gpus_per_node.
-    Empty: all that the run fits on, as estimated by `grpo-run fit`.
-    """
-    use_spot: bool = False
-    """Whether to use spot instances."""
-    storage: Word | None = None
-    """Bucket that keeps the run folder across preemptions, such as s3://my-runs. Only for one machine."""
-    volume: Word | None = None
-    """SkyPilot volume that keeps the run folder instead; several machines need a volume that all of them can write to.
-    """
-    secrets: list[Word] = []
-    """Environment variables to pass on, such as HF_TOKEN; `sky jobs launch --secret HF_TOKEN` takes their values."""
-    resources: dict[str, Any] = {}
-    """Further keys of SkyPilot's `resources`, such as `{cpus: 16+, memory: 128+, disk_size: 512}`."""
-
-
 class Recipe(Section):
     """One GRPO experiment and how it is run."""
 
@@ -221,8 +148,6 @@ class Recipe(Section):
     distributed: DistributedSection = DistributedSection.model_construct()
     launch: LaunchSection = LaunchSection.model_construct()
     slurm: SlurmSection = SlurmSection.model_construct()
-    kubernetes: KubernetesSection = KubernetesSection.model_construct()
-    skypilot: SkypilotSection = SkypilotSection.model_construct()
     logging: LoggingSection = LoggingSection.model_construct()
     guards: GuardsSection = GuardsSection.model_construct()
     preflight: PreflightSection = PreflightSection.model_construct()

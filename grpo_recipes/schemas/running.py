@@ -46,7 +46,7 @@ class LaunchSection(Section):
 
     engine: Asked = "local"
     """local starts the processes on this machine, or prints a command for each of several machines. slurm submits a
-    job. kubernetes and skypilot write a file for kubectl or sky, and print the commands.
+    job. docs/machines.md starts launch.sh with Kubernetes and SkyPilot.
     """
     num_nodes: PositiveInt = 1
     """Number of machines. With more than one, a vLLM server of the run takes the last one, and the others train."""
@@ -67,8 +67,9 @@ class LaunchSection(Section):
     the code runs with your rights; a run asks for consent to that.
     """
     environment: dict[str, str] = {}
-    """Environment variables of the training processes. Variables that load code or carry secrets are refused; variables
-    that are not known to be harmless need consent when a run starts.
+    """Environment variables of the training processes. A number or a boolean is text, exactly as written. Variables
+    that load code or carry secrets are refused; variables that are not known to be harmless need consent when a run
+    starts.
     """
 
 
@@ -169,8 +170,6 @@ class VllmServerSection(Section):
     """
 
 
-# `guards`: what the run watches while it trains, and how it reacts.
-
 Action = Literal["off", "note", "warn", "stop"]
 
 
@@ -222,12 +221,9 @@ class GuardsSection(Section):
     slow_tools: Action = "note"
     """Steps spend more time on tools than on the completions."""
     failing_judge: Action = "stop"
-    """A judge gives no score to many completions. Only with a judge as a reward."""
+    """A judge gives no score to many completions, or a reward raises an exception for them; they leave their groups."""
     failing_judge_share: PositiveFraction = 0.5
-    """Share of a step's completions without its score at which failing_judge acts."""
-
-
-# `preflight`: scripted turns that replace the model before the training.
+    """Share of a step's completions that a judge or a reward failed on at which failing_judge acts."""
 
 
 class TurnSection(Section):

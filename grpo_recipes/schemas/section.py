@@ -36,7 +36,7 @@ class OpenSection(Section):
     model_config = ConfigDict(extra="allow")
 
 
-def written_fields(model: type[BaseModel]) -> Mapping[str, FieldInfo]:
+def fields_by_key(model: type[BaseModel]) -> Mapping[str, FieldInfo]:
     """The fields of a section by name, as in a recipe; `continue` cannot be a name in Python."""
     return {field.alias or name: field for name, field in model.model_fields.items()}
 
@@ -46,7 +46,7 @@ def is_required_key(field: FieldInfo) -> bool:
     return field.is_required() or bool(field.validate_default)
 
 
-def written_value(section: BaseModel, key: str) -> object:
+def value_of_key(section: BaseModel, key: str) -> object:
     """The value of a section at a key as a recipe writes it, also for keys of a library's class."""
     aliased = f"{key}_"
     return getattr(section, aliased if aliased in type(section).model_fields else key)

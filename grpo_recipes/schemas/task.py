@@ -6,9 +6,6 @@ from pydantic import Field
 
 from grpo_recipes.schemas.section import NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, Section, Word
 
-# `dataset`: the rows, and how a row becomes a prompt.
-
-
 SOURCE = r"^[A-Za-z0-9][A-Za-z0-9_-]{0,31}$"
 Seed = Annotated[int, Field(ge=0, lt=2**30)]
 
@@ -45,7 +42,7 @@ class DatasetSection(Section):
 
     path: Word | None = None
     """Hub id, a file (.jsonl .json .csv .parquet) or a folder; relative to this file. null: reasoning_gym
-    generates the rows, or an `environment` owns the data: numbered episodes, or the rows of one of TRL's own.
+    generates the rows, or an `environment` owns the data, and the rows are numbered episodes.
     """
     reasoning_gym: ReasoningGymSection | None = None
     """Rows that tasks of the package reasoning-gym generate, with the columns question, answer, task, task_config and
@@ -126,7 +123,6 @@ class SourceSection(DatasetSection):
 
 
 FUNCTION = r"^[^:]+\.py:[A-Za-z_][A-Za-z0-9_]*$"
-SPEC = r"^([^:]+\.py:[A-Za-z_][A-Za-z0-9_]*|trl\.experimental\.(harbor:HarborSpec|openreward:OpenRewardSpec))$"
 REWARD = r"^([^:]+\.py|[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*):[A-Za-z_][A-Za-z0-9_]*$"
 
 
@@ -194,9 +190,6 @@ class RewardSection(Section):
     """Keyword arguments of the function, e.g. {pattern: '...'}, or of the package function that makes it."""
 
 
-# `tools`, `environment` and `rollout`: code that takes part in completions.
-
-
 class ToolSection(Section):
     """One function that the model can call; the model sees its name, type hints and docstring."""
 
@@ -213,14 +206,13 @@ class EnvironmentSection(Section):
     state.
     """
 
-    python: Annotated[str, Field(pattern=SPEC)]
+    python: Annotated[str, Field(pattern=FUNCTION)]
     """Your class, `file.py:Class`, relative to this file. TRL calls its `reset` with the columns of a row before each
-    completion; its other public methods are tools, and its `get_reward`, if any, is an additional reward. Or one of
-    TRL's own, which also provides the rows: `trl.experimental.openreward:OpenRewardSpec` or
-    `trl.experimental.harbor:HarborSpec`. It only runs with your consent.
+    completion; its other public methods are tools, and its `get_reward`, if any, is an additional reward. It only
+    runs with your consent.
     """
     config: dict[str, Any] = {}
-    """Keyword arguments for each object, e.g. {size: 4}, or for TRL's own, e.g. {target: "http://localhost:8080"}."""
+    """Keyword arguments for each object, e.g. {size: 4}."""
     timeout: PositiveFloat = 10.0
     """Seconds that a call of a method may take; after that the model gets an error. A reset that takes longer ends the
     run.
@@ -232,8 +224,6 @@ class NamedEnvironmentSection(EnvironmentSection):
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
     """Its name in the rows, and in the metrics of its `get_reward`."""
-    python: Annotated[str, Field(pattern=FUNCTION)]
-    """As environment.python, but not one of TRL's own."""
 
 
 class RolloutSection(Section):

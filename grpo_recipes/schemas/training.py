@@ -41,7 +41,7 @@ class TrainingSection(Section):
     """
     per_device_train_batch_size: PositiveInt | Auto = "auto"
     """Completions per micro-batch and process. It depends on the machine, and determines the accumulation. auto: the
-    value of `cut`, or else the largest within 16384 completion tokens that fits the GPU.
+    value of `cut`, or else the largest within 16384 completion tokens that fits the GPU, on a CPU within 1024.
     """
     cut: CutSection | None = None
     """Processes and micro-batch, if they are part of the experiment, which then only runs on that many processes. null:
@@ -194,9 +194,6 @@ class GenerationSection(Section):
     """
     chat_template_kwargs: dict[str, Any] = {}
     """Variables for the chat template, e.g. {enable_thinking: false}."""
-
-
-# `evaluation`: the same rewards on rows that are not trained on.
 
 
 class PassesSection(Section):

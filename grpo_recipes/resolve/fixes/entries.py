@@ -45,26 +45,26 @@ class OwnLines(NamedTuple):
 def entry_at(text: str, path: Path) -> KeyEntry | None:
     """The entry at a path, None if its map lacks it. Raises NotRewritten at an alias, whose text is elsewhere too."""
     node: Node = yaml.compose(text, Loader=LOADER)
-    found: KeyEntry | None = None
+    entry: KeyEntry | None = None
     for depth, part in enumerate(path):
         if isinstance(node, yaml.MappingNode):
             pairs = node.value
             places = [index for index, (key, _) in enumerate(pairs) if key.value == part]
             if not places and (depth == len(path) - 1 or not isinstance(path[depth + 1], int)):
                 return None
-            place = places[-1]
+            position = places[-1]
         elif isinstance(node, yaml.SequenceNode) and isinstance(part, int):
-            place, pairs = part, [(item, item) for item in node.value]
+            position, pairs = part, [(item, item) for item in node.value]
         else:
             return None
-        key, value = pairs[place]
+        key, value = pairs[position]
         if value.start_mark.index < node.start_mark.index or value.start_mark.index < key.start_mark.index:
             raise NotRewritten("the value is an alias")
-        before = end_of(text, pairs[place - 1][1]) if place else node.start_mark.index + 1
+        before = end_of(text, pairs[position - 1][1]) if position else node.start_mark.index + 1
         start = key.start_mark.index
-        found = KeyEntry(node, key, value, before, place == len(pairs) - 1, start, end_of(text, value))
+        entry = KeyEntry(node, key, value, before, position == len(pairs) - 1, start, end_of(text, value))
         node = value
-    return found
+    return entry
 
 
 def end_of(text: str, node: Node) -> int:
@@ -81,18 +81,18 @@ def end_of(text: str, node: Node) -> int:
     return end_of(text, value)
 
 
-def line_start(text: str, place: int) -> int:
-    return max(text.rfind("\n", 0, place), text.rfind("\r", 0, place)) + 1
+def line_start(text: str, position: int) -> int:
+    return max(text.rfind("\n", 0, position), text.rfind("\r", 0, position)) + 1
 
 
-def line_end(text: str, place: int) -> int:
-    found = re.compile(BREAK).search(text, place)
-    return found.start() if found else len(text)
+def line_end(text: str, position: int) -> int:
+    line_break = re.compile(BREAK).search(text, position)
+    return line_break.start() if line_break else len(text)
 
 
-def after_break(text: str, place: int) -> int:
-    found = re.compile(BREAK).match(text, place)
-    return found.end() if found else place
+def after_break(text: str, position: int) -> int:
+    line_break = re.compile(BREAK).match(text, position)
+    return line_break.end() if line_break else position
 
 
 def own_lines(text: str, entry: KeyEntry) -> OwnLines | None:
@@ -121,8 +121,8 @@ def own_lines(text: str, entry: KeyEntry) -> OwnLines | None:
     return OwnLines(first, after_break(text, end), above, below)
 
 
-def shifted(lines: str, columns: int) -> str:
+def shift_lines(lines: str, columns: int) -> str:
     """The lines except the first, indented further, or less as far as they have spaces."""
     if columns >= 0:
-        return re.sub(rf"({BREAK})(?=[ \t]*[^\s])", lambda found: found[0] + " " * columns, lines)
-    return re.sub(rf"({BREAK}) {{1,{-columns}}}", lambda found: found[1], lines)
+        return re.sub(rf"({BREAK})(?=[ \t]*[^\s])", lambda match: match[0] + " " * columns, lines)
+    return re.sub(rf"({BREAK}) {{1,{-columns}}}", lambda match: match[1], lines)

@@ -5,13 +5,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
-from grpo_recipes.contract.findings.finding import ABSENT, Finding, Patch, Path, dotted, value_at
+from grpo_recipes.contract.findings.finding import ABSENT, Finding, Patch, Path, path_text, value_at
 from grpo_recipes.resolve.fixes.entries import NotRewritten
-from grpo_recipes.resolve.fixes.rewrite import rewritten
+from grpo_recipes.resolve.fixes.rewrite import apply_patches
 from grpo_recipes.resolve.resolve import Resolution
-from grpo_recipes.resolve.schema_reasons import plain_number
 from grpo_recipes.resolve.unknown_keys.other_names import names_it_too
 from grpo_recipes.resolve.unknown_keys.suggestions import OWNED_KEY, REMOVED_KEY, UNKNOWN_KEY
+from grpo_recipes.resolve.written_numbers import plain_number
 from grpo_recipes.yaml.load import load_text
 from grpo_recipes.yaml.merge import OVERRIDE_FILE
 
@@ -70,11 +70,11 @@ def _one_pass(
     suggested: list[Finding] = []
     left: list[Finding] = []
     taken: list[Sequence[Patch]] = []
-    written_twice = _written_twice(resolution)
+    written_twice = _find_conflicts(resolution)
     now, after = text, resolution
     own_values = values_of(text, resolution)
-    for finding in sorted(resolution.findings, key=lambda one: one.severity != "error"):
-        if finding.severity not in FIXED or (fixed and not _is_known(finding, after)):
+    for finding in sorted(resolution.findings, key=lambda finding: finding.severity != "error"):
+        if finding.severity not in FIXED or (fixed and not _count(finding, after)):
             continue
         own = patches_here(finding, resolution)
         if (
@@ -90,7 +90,7 @@ def _one_pass(
         elif not is_certain_here and any(patch.path == path[: len(patch.path)] for patch in own for path in earlier):
             left.append(finding)
         else:
-            tried = _tried(text, [*taken, own], resolution, again)
+            tried = _try_patches(text, [*taken, own], resolution, again)
             if tried is None or not _is_better(after, tried[1], finding) or _is_worse_there(own, finding, tried[1]):
                 left.append(finding)
                 continue
@@ -109,10 +109,10 @@ def is_safe(finding: Finding, resolution: Resolution, own: Mapping[str, object])
     return is_certain(finding.patch, own if is_own else resolution.context.source.values, is_known_name=is_known_name)
 
 
-def _written_twice(resolution: Resolution) -> set[Path]:
+def _find_conflicts(resolution: Resolution) -> set[Path]:
     """The paths that more than one finding would write, where the user's intention is unknown."""
-    counted = Counter(place for finding in resolution.findings for place in _places(finding.patch))
-    return {place for place, count in counted.items() if count > 1}
+    counted = Counter(path for finding in resolution.findings for path in _places(finding.patch))
+    return {path for path, count in counted.items() if count > 1}
 
 
 def _places(patches: Iterable[Patch]) -> set[Path]:
@@ -122,7 +122,7 @@ def _places(patches: Iterable[Patch]) -> set[Path]:
 def _lands_on_another(patches: Sequence[Patch], values: Mapping[str, object]) -> bool:
     """Whether a key would move to where this file has a different value; a parent's value would be overridden."""
     return any(patch.remove for patch in patches) and any(
-        value_at(values, place, ABSENT) is not ABSENT for place in _places(patches)
+        value_at(values, path, ABSENT) is not ABSENT for path in _places(patches)
     )
 
 
@@ -135,23 +135,28 @@ def values_of(text: str, resolution: Resolution) -> Mapping[str, object]:
 def patches_here(finding: Finding, resolution: Resolution) -> Sequence[Patch] | None:
     """The patches of the recipe's own file that fix the finding, None if there are none.
 
-    Values from other files are overridden here: keys by a value, null for one to remove; list items are not.
+    Values from other files are overridden here: keys by a value, null for one to remove; list items are not. A key
+    that a parent spells wrong can only be mended there.
     """
     if not finding.patch:
         return None
-    place = finding.mark.file if finding.mark is not None else resolution.file
-    if place == resolution.file:
+    file = finding.mark.file if finding.mark is not None else resolution.file
+    if file == resolution.file:
         return finding.patch
-    if place == OVERRIDE_FILE or any(isinstance(part, int) for patch in finding.patch for part in patch.path):
+    if (
+        file == OVERRIDE_FILE
+        or finding.rule in OF_KEYS
+        or any(isinstance(part, int) for patch in finding.patch for part in patch.path)
+    ):
         return None
     return [Patch(patch.path, None if patch.remove else patch.value) for patch in finding.patch]
 
 
-def _tried(
+def _try_patches(
     text: str, patches: Sequence[Sequence[Patch]], resolution: Resolution, again: Again
 ) -> tuple[str, Resolution] | None:
     try:
-        new = rewritten(text, *patches, file=resolution.file)
+        new = apply_patches(text, *patches, file=resolution.file)
     except NotRewritten:
         return None
     return new, again(new)
@@ -159,11 +164,12 @@ def _tried(
 
 def _is_better(before: Resolution, after: Resolution, finding: Finding) -> bool:
     """Whether a fix removed its finding and added no errors."""
-    return not _is_known(finding, after) and _errors(after) <= _errors(before)
+    return _count(finding, after) < _count(finding, before) and _errors(after) <= _errors(before)
 
 
-def _is_known(finding: Finding, resolution: Resolution) -> bool:
-    return any((one.rule, one.key) == (finding.rule, finding.key) for one in resolution.findings)
+def _count(finding: Finding, resolution: Resolution) -> int:
+    """The findings of the same rule about the same key."""
+    return sum((other.rule, other.key) == (finding.rule, finding.key) for other in resolution.findings)
 
 
 def _is_worse_there(patches: Sequence[Patch], finding: Finding, after: Resolution) -> bool:
@@ -171,10 +177,10 @@ def _is_worse_there(patches: Sequence[Patch], finding: Finding, after: Resolutio
 
     An unknown key is not an error of its value.
     """
-    values = {dotted(patch.path) for patch in patches}
+    values = {path_text(patch.path) for patch in patches}
     is_value = not any(patch.remove for patch in patches) and finding.key in values
     return is_value and any(
-        one.severity == "error" and one.key == finding.key and one.rule not in OF_KEYS for one in after.findings
+        other.severity == "error" and other.key == finding.key and other.rule not in OF_KEYS for other in after.findings
     )
 
 
@@ -182,10 +188,10 @@ def _errors(resolution: Resolution) -> int:
     return sum(finding.severity == "error" for finding in resolution.findings)
 
 
-def _touch(one: Path, other: Path) -> bool:
+def _touch(path: Path, other: Path) -> bool:
     """Whether two paths are equal or one is below the other."""
-    shared = min(len(one), len(other))
-    return one[:shared] == other[:shared]
+    shared = min(len(path), len(other))
+    return path[:shared] == other[:shared]
 
 
 # Decides which fixes are certain: they keep every value that the user wrote, and only change its place or spelling.
@@ -230,9 +236,9 @@ def _is_of_training(path: Path) -> bool:
     return len(path) == 1 or path[0] in _OF_TRAINING
 
 
-def is_same_name(one: object, other: object) -> bool:
+def is_same_name(name: object, other: object) -> bool:
     """Whether two keys are the same word: the same letters, or a long word with one typo that is not in a digit."""
-    a, b = _letters(one), _letters(other)
+    a, b = _letters(name), _letters(other)
     is_long = min(len(a), len(b)) >= _SHORTEST_WITH_A_SLIP
     return a == b or (is_long and _digits(a) == _digits(b) and _has_one_slip(a, b))
 

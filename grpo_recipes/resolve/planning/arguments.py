@@ -9,7 +9,7 @@ from grpo_recipes.facts.classified import classified_fields
 from grpo_recipes.facts.expression import Passed, loading_keyword
 from grpo_recipes.facts.vllm_server import server_program
 from grpo_recipes.rules._shared.context import Context
-from grpo_recipes.rules._shared.loaded_model import adapter_dtype, quantized
+from grpo_recipes.rules._shared.loaded_model import adapter_dtype, is_quantized
 from grpo_recipes.rules._shared.machines import has_server_node
 from grpo_recipes.rules._shared.memory_needs import memory_needs
 from grpo_recipes.rules._shared.vllms_gpu import starts_server
@@ -31,15 +31,15 @@ NOT_COMPARED = frozenset({"optim", "lr_scheduler_type", "trust_remote_code"})
 
 def grpo_config(context: Context, keys: Mapping[str, Passed]) -> dict[str, object]:
     """The GRPOConfig arguments: what the user wrote, what was decided, and every experiment value that matters."""
-    passed = {key.partition(".")[2]: said.value for key, said in keys.items() if _is_field(key)}
-    return passed | _owned(context, passed)
+    passed = {key.partition(".")[2]: argument.value for key, argument in keys.items() if _is_field(key)}
+    return passed | _own_values(context, passed)
 
 
 def _is_field(key: str) -> bool:
     return key.startswith("GRPOConfig.")
 
 
-def _owned(context: Context, passed: dict[str, object]) -> dict[str, object]:
+def _own_values(context: Context, passed: dict[str, object]) -> dict[str, object]:
     """The values that grpo-run itself sets."""
     fields = context.facts.fields("GRPOConfig")
     owned: dict[str, object] = {
@@ -59,7 +59,7 @@ def arguments(context: Context, keys: Mapping[str, Passed]) -> Arguments:
     """All arguments of the run. keys: the values to pass for GRPOConfig."""
     settings = context.settings
     lora = settings.under("LoraConfig") | {"task_type": "CAUSAL_LM"} if context.has_section("lora") else None
-    quantization = settings.under("BitsAndBytesConfig") if quantized(context) else None
+    quantization = settings.under("BitsAndBytesConfig") if is_quantized(context) else None
     if quantization is not None and not quantization.get("load_in_4bit"):
         quantization = {k: v for k, v in quantization.items() if not k.startswith("bnb_4bit")}
     return Arguments(
@@ -83,7 +83,7 @@ def model_init_kwargs(context: Context, keys: Mapping[str, Passed]) -> dict[str,
         for key, value in context.settings.under("model_init_kwargs").items()
         if value is not None and value != "auto"
     }
-    moved = {key.partition(".")[2]: said.value for key, said in keys.items() if not _is_field(key)}
+    moved = {key.partition(".")[2]: argument.value for key, argument in keys.items() if not _is_field(key)}
     return loading | moved
 
 
@@ -121,8 +121,6 @@ def weights_dtype(context: Context) -> str | None:
     weights = context.value("model_init_kwargs.dtype")
     return None if weights == "auto" else str(weights or "float32")
 
-
-# Phase 6: how vLLM generates.
 
 OF_AN_ADAPTER = {"VLLM_ALLOW_RUNTIME_LORA_UPDATING": "1"}
 
@@ -183,13 +181,13 @@ def _arguments(context: Context, device: str) -> dict[str, object]:
     return arguments
 
 
-def planned_memory(context: Context) -> PlannedMemory:
+def plan_memory(context: Context) -> PlannedMemory:
     """The memory estimate for checked settings, "unknown" with the reason if it is not covered."""
     needs = memory_needs(context)
     if isinstance(needs, str):
         return PlannedMemory("unknown", unknown=needs)
-    found = needs.estimate()
-    return PlannedMemory(found.verdict(), found.by_phase(), found.gpu_bytes, needs.assumed, found.unknown)
+    estimate = needs.estimate()
+    return PlannedMemory(estimate.verdict(), estimate.by_phase(), estimate.gpu_bytes, needs.assumed, estimate.unknown)
 
 
 def sampling(context: Context) -> dict[str, object]:

@@ -13,24 +13,24 @@ from grpo_recipes.contract.plan_machine import Batch, World
 from grpo_recipes.contract.plan_sections import Guards
 from grpo_recipes.facts.classified import classified_fields
 from grpo_recipes.facts.expression import Expression, Passed, Unsaid
-from grpo_recipes.resolve.planning.arguments import arguments, expect, planned_memory, sampling, vllm
-from grpo_recipes.resolve.planning.made_by import made_by
+from grpo_recipes.resolve.planning.arguments import arguments, expect, plan_memory, sampling, vllm
+from grpo_recipes.resolve.planning.made_by import digests_of_sources
 from grpo_recipes.resolve.planning.planned_files import (
-    planned_data,
-    planned_model,
-    planned_rewards,
-    planned_set,
-    planned_tokenizer,
+    plan_data,
+    plan_model,
+    plan_rewards,
+    plan_set,
+    plan_tokenizer,
     rows_of_sets,
 )
 from grpo_recipes.resolve.planning.planned_tools import (
     merges_other_modules,
-    planned_ancestor,
-    planned_environment,
-    planned_environments,
-    planned_rollout,
-    planned_tools,
-    scripted_turns,
+    plan_ancestor,
+    plan_environment,
+    plan_environments,
+    plan_rollout,
+    plan_tools,
+    turns_to_play,
 )
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules._shared.machines import machines
@@ -82,7 +82,7 @@ def build_plan(
     notes: findings that did not refuse it.
     """
     passed = arguments(context, keys)
-    model = planned_model(context)
+    model = plan_model(context)
     return Plan(
         plan=PLAN_FORMAT,
         grpo_recipes=__version__,
@@ -91,17 +91,17 @@ def build_plan(
         stack=to_json_value(context.stack),
         world=_world(context),
         batch=_batch(context),
-        settings=planned_settings(context, expressed, passed.GRPOConfig),
+        settings=plan_settings(context, expressed, passed.GRPOConfig),
         arguments=passed,
         model=model,
-        tokenizer=planned_tokenizer(context, model),
-        data=planned_data(sources[0], "dataset"),
-        rewards=planned_rewards(context),
-        tools=planned_tools(context),
-        environment_class=planned_environment(context),
-        environment_classes=planned_environments(context),
-        rollout=planned_rollout(context),
-        scripted_turns=scripted_turns(context),
+        tokenizer=plan_tokenizer(context, model),
+        data=plan_data(sources[0], "dataset"),
+        rewards=plan_rewards(context),
+        tools=plan_tools(context),
+        environment_class=plan_environment(context),
+        environment_classes=plan_environments(context),
+        rollout=plan_rollout(context),
+        scripted_turns=turns_to_play(context),
         sandbox=context.text("launch.sandbox"),  # type: ignore[arg-type]
         evaluation=_evaluation(held_out),
         guards=Guards(**context.settings.under("guards")),  # type: ignore[arg-type]
@@ -112,14 +112,14 @@ def build_plan(
         environment=_environment(context),
         findings=notes,
         vllm=vllm(context),
-        made_by=made_by(),
+        made_by=digests_of_sources(),
         recipe_file=os.path.abspath(context.source.file),
         job=_job(context),
-        memory=planned_memory(context),
-        ancestor=planned_ancestor(context),
+        memory=plan_memory(context),
+        ancestor=plan_ancestor(context),
         kept_completions=context.whole(KEPT_COMPLETIONS),
         resample_groups=context.whole(RESAMPLE),
-        sources=tuple(planned_data(source, "dataset") for source in sources if "datasets.source" in source.settings),
+        sources=tuple(plan_data(source, "dataset") for source in sources if "datasets.source" in source.settings),
     )
 
 
@@ -133,7 +133,7 @@ def kind_of(key: str) -> str:
     return "bookkeeping" if section in BOOKKEEPING and key not in ENDS else "experiment"
 
 
-def planned_settings(
+def plan_settings(
     context: Context, expressions: Mapping[str, Expression], passed: Mapping[str, object]
 ) -> tuple[PlannedSetting, ...]:
     """Every value that the run uses, the experiment first. passed: the GRPOConfig arguments.
@@ -216,9 +216,9 @@ def _batch(context: Context) -> Batch:
     processes, micro_batch = context.whole("world.num_processes"), context.whole(BATCH[0])
     accumulation, num_generations = context.whole(BATCH[1]), context.whole("GRPOConfig.num_generations")
     at_once, generation = micro_batch * processes, context.value("GRPOConfig.generation_batch_size")
-    said = context.value("GRPOConfig.steps_per_generation")
+    steps = context.value("GRPOConfig.steps_per_generation")
     of_generation = generation // at_once if isinstance(generation, int) else 0
-    feeds = said if isinstance(said, int) else of_generation or accumulation
+    feeds = steps if isinstance(steps, int) else of_generation or accumulation
     return Batch(micro_batch, accumulation, feeds, num_generations, max(1, feeds * at_once // num_generations))
 
 
@@ -230,14 +230,14 @@ def _job(context: Context) -> dict[str, object]:
     section = ENGINES[_engine(context)].section
     if section is None:
         return {}
-    said: dict[str, Any] = {"gpus_per_node": context.whole("world.all_gpus")}
+    job: dict[str, Any] = {"gpus_per_node": context.whole("world.all_gpus")}
     for name, value in context.settings.under(section).items():
         outer, _, inner = name.partition(".")
         if inner:
-            said.setdefault(outer, {})[inner] = value
+            job.setdefault(outer, {})[inner] = value
         else:
-            said[name] = value
-    return said
+            job[name] = value
+    return job
 
 
 def _trainable_parameters(context: Context, model: Model) -> int | None:
@@ -257,7 +257,7 @@ def _trainable_parameters(context: Context, model: Model) -> int | None:
 def _evaluation(context: Context) -> Evaluation | None:
     if not context.has_section("evaluation"):
         return None
-    first, *others = (planned_set(name, of_set) for name, of_set in held_out_sets(context))
+    first, *others = (plan_set(name, of_set) for name, of_set in held_out_sets(context))
     return Evaluation(
         data=first.data,
         at_start=bool(context.value("evaluation.at_start")),

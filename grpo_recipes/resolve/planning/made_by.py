@@ -14,7 +14,7 @@ RULES = ("facts", "resolve", "rules", "schemas", "user_files")
 
 
 @cache
-def made_by() -> dict[str, str]:
+def digests_of_sources() -> dict[str, str]:
     """The digests of this grpo-recipes' rules, facts and schemas, and of its worker and rewards; and the method of its
     data digests, since a different method is not a different experiment.
     """
@@ -35,9 +35,9 @@ def sources_sha256(package: Path, parts: Iterable[str]) -> str:
 
 def _files(package: Path, part: str) -> Iterator[str]:
     """The names of the files of a folder, or of a single file; pathlib would take four times as long."""
-    place = os.path.join(package, part)
-    if not os.path.isdir(place):
+    root = os.path.join(package, part)
+    if not os.path.isdir(root):
         yield part
-    for folder, _, names in os.walk(place):
+    for folder, _, names in os.walk(root):
         below = os.path.relpath(folder, package).replace(os.sep, "/")
         yield from (f"{below}/{name}" for name in names)

@@ -8,16 +8,15 @@ from typing import Any
 
 from grpo_recipes.contract.plan import Data, HeldOutSet, Model, PlannedSetting, Reward, Tokenizer
 from grpo_recipes.contract.plan_sections import Package, Passes
-from grpo_recipes.contract.tasks import OPENREWARD
+from grpo_recipes.rewards.catalog import LENGTH_OPTIONS
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules._shared.training_rows import (
     SETS,
     are_episodes,
     held_out_sets,
     image_columns,
-    judged_by,
     makes_rows,
-    spec_with_rows,
+    rewards_of_set,
     tasks,
 )
 from grpo_recipes.rules.groups_can_be_redrawn import SHUFFLES
@@ -31,17 +30,15 @@ from grpo_recipes.user_files.digests import (
     text_content,
 )
 from grpo_recipes.user_files.local_files import data_format, local_path
-from grpo_recipes.user_files.model_config import cached_commit
-from grpo_recipes.user_files.reward_imports import imported_beside, names_module, reward_names
+from grpo_recipes.user_files.model_config import commit_in_cache
+from grpo_recipes.user_files.reward_imports import modules_beside, names_module, reward_names
 from grpo_recipes.user_files.template import chat_template_of
 
 HELD_OUT = 10**9
 """The number of the first held-out episode."""
-LENGTH_OPTIONS = {"soft_overlong_punishment": "max_completion_len", "cosine_scaled": "max_len"}
-"""The options of shipped rewards that default to generation.max_completion_length."""
 
 
-def planned_model(context: Context) -> Model:
+def plan_model(context: Context) -> Model:
     """The policy; its folder is read within the limits of a plan."""
     value = context.text("model.model_name_or_path")
     path = local_path(value, context.source.directory(("model", "model_name_or_path")))
@@ -50,10 +47,10 @@ def planned_model(context: Context) -> Model:
         sha256, files = (content.sha256, content.files) if content is not None else (None, {})
         return Model("folder", path, sha256=sha256, files=files)
     revision = _text_or_none(context.value("model_init_kwargs.revision"))
-    return Model("hub", value, revision, commit=cached_commit(value, revision))
+    return Model("hub", value, revision, commit=commit_in_cache(value, revision))
 
 
-def planned_tokenizer(context: Context, model: Model) -> Tokenizer:
+def plan_tokenizer(context: Context, model: Model) -> Tokenizer:
     """The changes to the model's tokenizer, and the digest of the chat template that is used."""
     template = context.value("tokenizer.chat_template_path")
     directory = context.source.directory(("tokenizer", "chat_template_path"))
@@ -67,24 +64,19 @@ def planned_tokenizer(context: Context, model: Model) -> Tokenizer:
     return Tokenizer(path, tuple(tokens) if isinstance(tokens, list) else (), sha256)
 
 
-def planned_data(context: Context, section: str) -> Data:
+def plan_data(context: Context, section: str) -> Data:
     """The rows of `dataset`, or of `evaluation` with everything that it inherits from `dataset`."""
     own_path = context.value(f"{section}.path") is not None
     if makes_rows(context) and not own_path:
-        return _made(context, section)
-    made, spec = None, None if own_path else spec_with_rows(context)
-    if spec is not None:
-        made = _of_spec(context, section, spec)
-    elif not own_path and are_episodes(context):
-        made = _episodes(context, section)
+        return _plan_generated_rows(context, section)
+    made = _episodes(context, section) if not own_path and are_episodes(context) else None
     key = f"{section}.path" if own_path else "dataset.path"
     value = "" if made is not None else context.text(key)
     path = None if made is not None else local_path(value, context.source.directory(context.path(key)))
     kind = None if path is None else data_format(path)
     text = _text_or_none
     revision = None if section == "evaluation" and own_path else text(context.value("dataset.revision"))
-    sha256, rows = _data_content(path, kind) if made is None else _made_content(made)
-    is_cut = made is None or spec is not None
+    sha256, rows = _data_content(path, kind) if made is None else _episodes_digest(made)
     return Data(
         source="made" if made else "file" if kind is not None else "folder" if path is not None else "hub",
         path=path or value,
@@ -94,10 +86,10 @@ def planned_data(context: Context, section: str) -> Data:
         revision=revision,
         **_prompts(context),
         **_choice(context, section),
-        max_rows=context.value(f"{section}.max_rows") if is_cut else None,  # type: ignore[arg-type]
+        max_rows=context.value(f"{section}.max_rows") if made is None else None,  # type: ignore[arg-type]
         sha256=sha256,
         rows=rows,
-        commit=cached_commit(value, revision, "datasets") if path is None and made is None else None,
+        commit=commit_in_cache(value, revision, "datasets") if path is None and made is None else None,
         made=made,
     )
 
@@ -107,21 +99,12 @@ def _episodes(context: Context, section: str) -> dict[str, object]:
     return {"episodes": context.whole(f"{section}.max_rows"), "first": HELD_OUT if section == "evaluation" else 0}
 
 
-def _of_spec(context: Context, section: str, spec: str) -> dict[str, object]:
-    """The rows of one of TRL's own environments, whose server knows their content."""
-    config = dict(context.mapping("environment.config"))
-    split = {"split": _text_or_none(context.value(f"{section}.split")) or "train"} if spec == OPENREWARD else {}
-    return {"spec": spec, "config": {**config, **split}}
-
-
-def _made_content(made: Mapping[str, object]) -> tuple[str | None, int | None]:
+def _episodes_digest(made: Mapping[str, object]) -> tuple[str, int]:
     """The digest of a sequence of episodes, whatever its length, and the number used."""
-    if "spec" in made:
-        return None, None
     return hashlib.sha256(f"episodes from {made['first']}".encode()).hexdigest(), int(str(made["episodes"]))
 
 
-def _made(context: Context, section: str) -> Data:
+def _plan_generated_rows(context: Context, section: str) -> Data:
     """Rows that tasks generate; only a launch makes them and knows their content."""
     size = context.whole(f"{section}.reasoning_gym.size")
     made: dict[str, object] = {
@@ -130,7 +113,7 @@ def _made(context: Context, section: str) -> Data:
         "seed": context.whole(f"{section}.reasoning_gym.seed"),
     }
     if section == "evaluation":
-        made["not_in"] = planned_data(context, "dataset").made["reasoning_gym"]  # type: ignore[index]
+        made["not_in"] = plan_data(context, "dataset").made["reasoning_gym"]  # type: ignore[index]
     return Data(
         source="made",
         path="",
@@ -154,7 +137,7 @@ def _prompts(context: Context) -> dict[str, Any]:
         "prompt_format": "standard" if context.text("dataset.prompt_format") == "standard" else "conversational",
         "system_prompt": _text_or_none(context.value("dataset.system_prompt")),
         "columns": {k: str(v) for k, v in context.mapping("dataset.columns").items()},
-        "environments": tuple(str(one["name"]) for one in context.items("environments")),
+        "environments": tuple(str(environment["name"]) for environment in context.items("environments")),
         "images": image_columns(context),
         "max_pixels": context.value("dataset.max_pixels"),
     }
@@ -164,33 +147,33 @@ def _choice(context: Context, section: str) -> dict[str, Any]:
     """Which rows are trained on; all held-out rows are used, so runs with different filters can be compared."""
     if section != "dataset":
         return {}
-    said = {
+    choice = {
         "filter": _text_or_none(context.value("dataset.filter")),
         "shuffle_seed": context.value("dataset.shuffle_seed"),
         "sort_by": _text_or_none(context.value("dataset.sort_by")),
     }
     if "datasets.source" in context.settings:
-        said |= {
+        choice |= {
             "source_name": context.text("datasets.source"),
             "weight": context.value("datasets.weight"),
             "from_step": context.whole("datasets.from_step"),
-            "in_order": said["sort_by"] is not None or context.given(SHUFFLES),
+            "in_order": choice["sort_by"] is not None or context.is_given(SHUFFLES),
         }
     limit, over = (f"dataset.max_prompt_tokens.{name}" for name in ("limit", "over"))
     if limit not in context.settings or context.value(over) == "cut":
-        return said
-    return {**said, "max_prompt_tokens": context.whole(limit), "over": context.value(over)}
+        return choice
+    return {**choice, "max_prompt_tokens": context.whole(limit), "over": context.value(over)}
 
 
-def planned_rewards(context: Context) -> tuple[Reward, ...]:
+def plan_rewards(context: Context) -> tuple[Reward, ...]:
     """The rewards, each with a unique name, and with the sources of a mixture that it does not judge."""
     rewards, sources = context.items("rewards"), context.items("datasets")
     named = zip(reward_names(rewards), rewards, strict=True)
-    found = [_reward(context, index, name, reward) for index, (name, reward) in enumerate(named)]
+    planned = [_reward(context, index, name, reward) for index, (name, reward) in enumerate(named)]
     limited = {str(source["source"]): source["rewards"] for source in sources if source["rewards"] is not None}
     return tuple(
         replace(reward, not_of=tuple(name for name, own in limited.items() if reward.name not in own))
-        for reward in found
+        for reward in planned
     )
 
 
@@ -231,7 +214,7 @@ def _reward(context: Context, index: int, name: str, reward: Mapping[str, object
         file, _, function = str(reward["python"]).rpartition(":")
         path = os.path.normpath(os.path.join(context.source.directory(("rewards", index, "python")), file))
         target = f"{os.path.basename(file)}:{function}"
-        imports = {file: file_content(beside).sha256 for file, beside in imported_beside(path).items()}
+        imports = {file: file_content(beside).sha256 for file, beside in modules_beside(path).items()}
         own = file_content(path).sha256
         return Reward("python", name, target, weight, kwargs, path, own, imports)
     if reward["model"] is not None:
@@ -249,20 +232,17 @@ def _reward(context: Context, index: int, name: str, reward: Mapping[str, object
     return Reward("shipped", name, str(reward["name"]), weight, kwargs)
 
 
-# Several sets of held-out rows.
-
-
-def planned_set(name: str, context: Context) -> HeldOutSet:
+def plan_set(name: str, context: Context) -> HeldOutSet:
     """A set of held-out rows. context: of a recipe that has only this set."""
-    return HeldOutSet(name, planned_data(context, "evaluation"), tuple(judged_by(context)), _passes(name, context))
+    return HeldOutSet(name, plan_data(context, "evaluation"), tuple(rewards_of_set(context)), _passes(name, context))
 
 
 def _passes(name: str, context: Context) -> Passes | None:
     """When a completion passes, as written or decided."""
-    said = context.mapping("evaluation.passes") or context.settings.under("evaluation.passes")
-    if not said and name and context.value("evaluation.pass_at"):
-        said = what_passes(context) or {}
-    return Passes(str(said["reward"]), float(str(said["at_least"]))) if said else None
+    passes = context.mapping("evaluation.passes") or context.settings.under("evaluation.passes")
+    if not passes and name and context.value("evaluation.pass_at"):
+        passes = what_passes(context) or {}
+    return Passes(str(passes["reward"]), float(str(passes["at_least"]))) if passes else None
 
 
 def rows_of_sets(context: Context, whole: PlannedSetting) -> Iterator[PlannedSetting]:

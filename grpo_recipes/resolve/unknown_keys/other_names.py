@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from grpo_recipes.contract.findings.finding import Finding, Patch, Path, dotted
+from grpo_recipes.contract.findings.finding import Finding, Patch, Path, path_text
 from grpo_recipes.contract.findings.wording import flow
-from grpo_recipes.rules._shared.context import found_at
+from grpo_recipes.rules._shared.context import finding_at
 from grpo_recipes.schemas.other_names import Row, algorithm_row, home_of, key_row, other_names, value_here
 from grpo_recipes.yaml.compose import Source
 from grpo_recipes.yaml.merge import OVERRIDE_FILE
@@ -21,54 +21,54 @@ _APART = ("environment", "environments", "evaluation", "preflight", "rewards", "
 _TRACKERS: Path = ("logging", "report_to")
 
 
-def named_elsewhere(path: Path, value: object, message: str, rule: str, source: Source) -> Finding | None:
+def finding_of_other_program(path: Path, value: object, message: str, rule: str, source: Source) -> Finding | None:
     """The finding for another program's key, feature or algorithm; None for any other name."""
-    section, name = dotted(path[:-1]), str(path[-1])
+    section, name = path_text(path[:-1]), str(path[-1])
     row = key_row("generation" if is_verls_rollout(path, source) else section, name)
     is_algorithm = name in other_names()["algorithm_keys"] and isinstance(value, str)
     algorithm = algorithm_row(value) if is_algorithm else None
-    found = found_at(source, rule, path, message)
+    finding = finding_at(source, rule, path, message)
     if algorithm is not None:
         because, fix, patch = algorithm_answer(path, algorithm, source)
-        return found._replace(because=because, fix=fix, patch=patch)
+        return finding._replace(because=because, fix=fix, patch=patch)
     if row is None or (name in other_names()["sections"] and isinstance(value, dict)):
         return None
     if "home" in row:
-        return _moved(path, row, value, found, source)
+        return _finding_with_home(path, row, value, finding, source)
     is_removed = row["instead"].startswith("remove ")
     fix = row["instead"].replace("remove it", f"remove {name}", 1)
-    return found._replace(because=(row["because"],), fix=fix, patch=(Patch(path, remove=True),) if is_removed else ())
+    return finding._replace(because=(row["because"],), fix=fix, patch=(Patch(path, remove=True),) if is_removed else ())
 
 
-def _moved(path: Path, row: Row, value: object, found: Finding, source: Source) -> Finding:
+def _finding_with_home(path: Path, row: Row, value: object, finding: Finding, source: Source) -> Finding:
     home = row["home"]
-    place = tuple(home.split("."))
+    home_path = tuple(home.split("."))
     # An override replaces the value of the file, so patching the file has no effect.
-    is_override = found.mark is not None and found.mark.file == OVERRIDE_FILE
-    over = source.won_over(path, place)
-    is_taken = written(source, place) is not None and not is_override and not over
+    is_override = finding.mark is not None and finding.mark.file == OVERRIDE_FILE
+    over = source.what_it_overrides(path, home_path)
+    is_taken = value_written_at(source, home_path) is not None and not is_override and not over
     here = value_here(row, value)
-    if is_apart(path, place, source):
-        return not_meant(found, path, home)
+    if is_apart(path, home_path, source):
+        return not_meant(finding, path, home)
     because = [f"the format has {home}" + (", which is written too" if is_taken else "")]
     because += [reason for reason in (over, row.get("differs")) if reason]
-    patch = [Patch(path, remove=True), Patch(place, here)]
+    patch = [Patch(path, remove=True), Patch(home_path, here)]
     fix = f"write it as {home}" if here == value else f"write it as {home}: {flow(here)}"
-    if "tracker" in row and written(source, _TRACKERS) in (None, []):
+    if "tracker" in row and value_written_at(source, _TRACKERS) in (None, []):
         patch.append(Patch(_TRACKERS, [row["tracker"]]))
-        fix += f", with {dotted(_TRACKERS)}: [{row['tracker']}]"
-    if (isinstance(value, dict) and len(place) > 1) or (place[-1] == "name" and not isinstance(value, str)):
+        fix += f", with {path_text(_TRACKERS)}: [{row['tracker']}]"
+    if (isinstance(value, dict) and len(home_path) > 1) or (home_path[-1] == "name" and not isinstance(value, str)):
         patch = []  # the value does not fit this key
     if is_taken:
         fix, patch = f"keep one of the two, as {home}", []
-    return found._replace(because=tuple(because), fix=fix, patch=() if is_override else tuple(patch))
+    return finding._replace(because=tuple(because), fix=fix, patch=() if is_override else tuple(patch))
 
 
-def is_apart(path: Path, place: Path, source: Source) -> bool:
+def is_apart(path: Path, target: Path, source: Source) -> bool:
     """Whether a key would mean something else at the format's place: a judge's temperature is not the policy's."""
-    if is_verls_rollout(path, source) and place[0] in ("generation", "grpo"):
+    if is_verls_rollout(path, source) and target[0] in ("generation", "grpo"):
         return False
-    return (path[0] in _APART and place[0] != path[0]) or path == ("dataset", "seed")
+    return (path[0] in _APART and target[0] != path[0]) or path == ("dataset", "seed")
 
 
 def is_verls_rollout(path: Path, source: Source) -> bool:
@@ -77,26 +77,28 @@ def is_verls_rollout(path: Path, source: Source) -> bool:
     return path[0] == "rollout" and len(path) > 1 and isinstance(rollout, dict) and "python" not in rollout
 
 
-def not_meant(found: Finding, path: Path, home: str) -> Finding:
+def not_meant(finding: Finding, path: Path, home: str) -> Finding:
     """The finding for a key whose name has a different meaning in the format; the intended one is unknown."""
-    place = home if "." in home else f"the recipe's {home}"
-    because = f"`{path[0]}` has no such key, and {place} configures training"
-    return found._replace(because=(because,), fix=f"remove {path[-1]}, or write {place} for training", patch=())
+    section = home if "." in home else f"the recipe's {home}"
+    because = f"`{path[0]}` has no such key, and {section} configures training"
+    return finding._replace(because=(because,), fix=f"remove {path[-1]}, or write {section} for training", patch=())
 
 
 def algorithm_answer(path: Path, row: Row, source: Source) -> tuple[tuple[str, ...], str, tuple[Patch, ...]]:
     """Why an algorithm's name is not a value at a path, the keys that define it in a recipe, and the patches."""
-    name = dotted(path[-1:])
+    name = path_text(path[-1:])
     if "set" not in row:
         return (row["because"],), f"the nearest is {row['nearest']}", ()
     places = {("grpo", key): value for key, value in row["set"].items()}
     if not places and path[-1] == "loss_type":
         places = {("grpo", "loss_type"): row["names"][0]}  # always trained, and a loss too
-    new = {place: value for place, value in places.items() if place == path or written(source, place) is None}
-    patch = [Patch(place, value) for place, value in new.items()]
+    new = {
+        target: value for target, value in places.items() if target == path or value_written_at(source, target) is None
+    }
+    patch = [Patch(target, value) for target, value in new.items()]
     if path not in places:
         patch.insert(0, Patch(path, remove=True))
-    other = {key[-1]: written(source, key) for key, value in places.items() if key not in new}
+    other = {key[-1]: value_written_at(source, key) for key, value in places.items() if key not in new}
     because = (row["because"], *(f"the recipe has {key} {flow(value)}, which stays" for key, value in other.items()))
     shown = flow({key[-1]: value for key, value in new.items()})
     fix = f"write grpo: {shown}" if new else f"remove {name}"
@@ -108,15 +110,15 @@ def algorithm_answer(path: Path, row: Row, source: Source) -> tuple[tuple[str, .
 def names_it_too(patches: Sequence[Patch]) -> bool:
     """Whether patches move another program's key or section to the equivalent one of the format."""
     removed = [patch.path for patch in patches if patch.remove]
-    new = [dotted(patch.path) for patch in patches if not patch.remove]
+    new = [path_text(patch.path) for patch in patches if not patch.remove]
     if len(removed) != 1 or len(new) != 1:
         return False
     old = removed[0]
     section = other_names()["sections"].get(old[0]) if len(old) == 1 else None
-    return new[0] in (home_of(dotted(old[:-1]), str(old[-1])), section)
+    return new[0] in (home_of(path_text(old[:-1]), str(old[-1])), section)
 
 
-def written(source: Source, path: Path) -> object:
+def value_written_at(source: Source, path: Path) -> object:
     """The value written at a path, None without one."""
     node: object = source.values
     for part in path:

@@ -1,6 +1,6 @@
 """Finds the nearest known key, and the right place, for an unknown one."""
 
-from grpo_recipes.contract.findings.finding import Finding, Patch, Path, dotted
+from grpo_recipes.contract.findings.finding import Finding, Patch, Path, path_text
 from grpo_recipes.contract.findings.wording import nearest_words
 from grpo_recipes.facts.classified import classified_fields
 from grpo_recipes.facts.facts import Facts
@@ -8,12 +8,12 @@ from grpo_recipes.facts.released.shipped import removal
 from grpo_recipes.resolve.unknown_keys.other_names import (
     DERIVED,
     PROMPTS,
+    finding_of_other_program,
     is_apart,
-    named_elsewhere,
     not_meant,
 )
-from grpo_recipes.resolve.unknown_keys.other_names import written as _at
-from grpo_recipes.rules._shared.context import found_at
+from grpo_recipes.resolve.unknown_keys.other_names import value_written_at as _at
+from grpo_recipes.rules._shared.context import finding_at
 from grpo_recipes.schemas.fast_accept import OF_ITEMS, is_of_an_item, keys_named, section_keys
 from grpo_recipes.schemas.other_names import other_names
 from grpo_recipes.yaml.compose import Source
@@ -23,30 +23,52 @@ UNKNOWN_KEY = "FCT001"
 REMOVED_KEY = "FCT002"
 OWNED_KEY = "FCT003"
 
+SWITCHES_ON, SWITCHES_OFF = ("enabled", "enable", "use", "active"), ("disabled", "disable")
 OPEN_SECTIONS = {"trl": "GRPOConfig", "lora": "LoraConfig", "quantization": "BitsAndBytesConfig"}
 
 
-def unknown_key(path: Path, value: object, facts: Facts, source: Source) -> Finding:
+def finding_of_unknown_key(path: Path, value: object, facts: Facts, source: Source) -> Finding:
     """The finding for a key that its section does not have."""
-    section, name = dotted(path[:-1]), str(path[-1])
+    section, name = path_text(path[:-1]), str(path[-1])
     where = f"`{section}`" if section else "a recipe"
     return (
-        named_elsewhere(
+        finding_of_other_program(
             path, value, f"{'' if section else 'the top level of '}{where} has no key {name}", UNKNOWN_KEY, source
         )
+        or _switch(path, value, source)
         or _section_of_another_name(path, value, source)
-        or _removed(path, facts, source)
+        or _removal_finding(path, facts, source)
         or _elsewhere(path, value, facts, source)
         or _nearest(path, value, facts, source)
-        or found_at(
+        or finding_at(
             source,
             UNKNOWN_KEY,
             path,
             f"{where} has no key {name}",
-            because=("nothing reads it", *_known(path, facts)),
+            because=("nothing reads it", *_list_keys(path, facts)),
             fix=f"remove {name}, if you do not need it",
-            patch=(Patch(path, remove=True),),
         )
+    )
+
+
+def _switch(path: Path, value: object, source: Source) -> Finding | None:
+    """The finding for a switch such as `enabled` in a section that is on by being written; None for any other key."""
+    section, name = str(path[0]), str(path[-1])
+    if len(path) != 2 or not isinstance(value, bool) or name not in (*SWITCHES_ON, *SWITCHES_OFF):
+        return None
+    from grpo_recipes.schemas.models import is_switched_by_being_written  # only needed for a mistake
+
+    if not is_switched_by_being_written(section):
+        return None
+    is_off = value == (name in SWITCHES_OFF)
+    removed = path[:1] if is_off else path
+    return finding_at(
+        source,
+        UNKNOWN_KEY,
+        path,
+        f"`{section}` has no key {name}",
+        because=(f"a recipe with the section {section} uses it, and one without it does not",),
+        patch=(Patch(removed, remove=True),),
     )
 
 
@@ -57,7 +79,7 @@ def _section_of_another_name(path: Path, value: object, source: Source) -> Findi
     return _move(path, section, value, f"the top level of a recipe has no key {path[0]}", source)
 
 
-def owned_key(path: Path, source: Source) -> Finding | None:
+def finding_of_own_key(path: Path, source: Source) -> Finding | None:
     """The finding for a GRPOConfig field that has its own key, or that grpo-run itself sets."""
     field = classified_fields().get(str(path[-1]))
     if field is None or not (field.home or field.owner):
@@ -65,8 +87,8 @@ def owned_key(path: Path, source: Source) -> Finding | None:
     # A rule judges each value of generation_kwargs.
     same = next((key for key in keys_named(field.name) if field.owner == f"write {key}"), None)
     field = field._replace(home=field.home or same)
-    place = tuple((field.home or "").split("."))
-    value, there = _at(source, path), _at(source, place) if field.home else None
+    home_path = tuple((field.home or "").split("."))
+    value, there = _at(source, path), _at(source, home_path) if field.home else None
     taken = there is not None
     home = f"write it as {field.home}" if field.home else field.owner
     patch: tuple[Patch, ...] = (Patch(path, remove=True),)
@@ -75,7 +97,7 @@ def owned_key(path: Path, source: Source) -> Finding | None:
     fix = f"remove {field.name}, since {field.home} is written" if taken else home
     if isinstance(value, dict) and isinstance(there, dict) and value != there:
         fix, patch = f"move its keys to {field.home}", ()  # the intended value is unknown
-    return found_at(
+    return finding_at(
         source,
         OWNED_KEY,
         path,
@@ -84,7 +106,7 @@ def owned_key(path: Path, source: Source) -> Finding | None:
         if field.home
         else ("grpo-run sets this field itself",),
         fix=fix,
-        patch=patch if not field.home or taken else (*patch, Patch(place, value)),
+        patch=patch if not field.home or taken else (*patch, Patch(home_path, value)),
     )
 
 
@@ -93,12 +115,12 @@ def _has_to_go(advice: str) -> bool:
     return not advice.startswith(("write ", "deprecated; write "))
 
 
-def _removed(path: Path, facts: Facts, source: Source) -> Finding | None:
+def _removal_finding(path: Path, facts: Facts, source: Source) -> Finding | None:
     name = str(path[-1])
     field = classified_fields().get(name)
     if field is not None and field.home:
         return None  # the format has it for all releases
-    removed = facts.removed("GRPOConfig", name)
+    removed = facts.removal_of("GRPOConfig", name)
     has_it_still = removed is None and name not in classified_fields()
     if has_it_still:
         removed = removal("GRPOConfig", name)
@@ -111,17 +133,17 @@ def _removed(path: Path, facts: Facts, source: Source) -> Finding | None:
         fix, patch = today.owner, patch if _has_to_go(today.owner) else ()
     elif today is not None:
         home = today.home or f"trl.{today.name}"
-        place, value = tuple(home.split(".")), _at(source, path)
-        if _at(source, place) is not None:
+        home_path, value = tuple(home.split(".")), _at(source, path)
+        if _at(source, home_path) is not None:
             fix, patch = f"keep one of the two, as {home}", ()
         elif name == "warmup_ratio" and not _is_share(value):
             fix, patch = removed.instead, ()  # it would mean something else as a number of steps
         else:
-            fix, patch = f"write it as {home}", (*patch, Patch(place, value))
+            fix, patch = f"write it as {home}", (*patch, Patch(home_path, value))
     elif not fix.startswith(("nothing:", "remove ")):
         patch = ()  # only the user can choose the replacement
     went = f"{removed.package} {removed.removed_in} removed it from GRPOConfig"
-    return found_at(
+    return finding_at(
         source,
         REMOVED_KEY,
         path,
@@ -137,24 +159,24 @@ def _is_share(value: object) -> bool:
 
 
 def _move(path: Path, target: str, value: object, message: str, source: Source) -> Finding:
-    place, mark = tuple(target.split(".")), source.mark(path)
+    target_path, mark = tuple(target.split(".")), source.mark(path)
     # An override replaces the value of the file, so patching the file has no effect.
     is_override = mark is not None and mark.file == OVERRIDE_FILE
-    over = source.won_over(path, place)
-    taken = _at(source, place) is not None and not is_override and not over
-    found = Finding(UNKNOWN_KEY, "error", message, dotted(path), mark)
-    if is_apart(path, place, source):
-        return not_meant(found, path, target)
-    return found._replace(
+    over = source.what_it_overrides(path, target_path)
+    taken = _at(source, target_path) is not None and not is_override and not over
+    finding = Finding(UNKNOWN_KEY, "error", message, path_text(path), mark)
+    if is_apart(path, target_path, source):
+        return not_meant(finding, path, target)
+    return finding._replace(
         because=(f"the format has {target}" + (", which is written too" if taken else ""), *([over] if over else [])),
         fix=f"keep one of the two, as {target}" if taken else f"write it as {target}",
-        patch=() if taken or is_override else (Patch(path, remove=True), Patch(place, value)),
+        patch=() if taken or is_override else (Patch(path, remove=True), Patch(target_path, value)),
     )
 
 
 def _elsewhere(path: Path, value: object, facts: Facts, source: Source) -> Finding | None:
     """The finding for a key of another section, or a field of an open section; None for any other."""
-    section, name = dotted(path[:-1]), str(path[-1])
+    section, name = path_text(path[:-1]), str(path[-1])
     if is_of_an_item(path, name):
         return None
     named = [key for key in keys_named(name) if not key.startswith(OF_ITEMS)]
@@ -165,11 +187,11 @@ def _elsewhere(path: Path, value: object, facts: Facts, source: Source) -> Findi
     field = classified_fields().get(name)
     if field is not None and section != "trl":
         if name in DERIVED and _at(source, PROMPTS) is not None:
-            return _derived(path, message, source)
+            return _batch_finding(path, message, source)
         if field.home:
             return _move(path, field.home, value, message, source)
         if field.owner:
-            return found_at(
+            return finding_at(
                 source,
                 OWNED_KEY,
                 path,
@@ -185,20 +207,20 @@ def _elsewhere(path: Path, value: object, facts: Facts, source: Source) -> Findi
     return None
 
 
-def _derived(path: Path, message: str, source: Source) -> Finding:
+def _batch_finding(path: Path, message: str, source: Source) -> Finding:
     """The finding for a batch field of TRL that would contradict the prompts per step, wherever it was written."""
-    return found_at(
+    return finding_at(
         source,
         UNKNOWN_KEY,
         path,
         message,
-        because=(f"{dotted(PROMPTS)}, which is written too, gives {DERIVED[str(path[-1])]}",),
+        because=(f"{path_text(PROMPTS)}, which is written too, gives {DERIVED[str(path[-1])]}",),
         patch=(Patch(path, remove=True),),
     )
 
 
 def _nearest(path: Path, value: object, facts: Facts, source: Source) -> Finding | None:
-    section, name = dotted(path[:-1]), str(path[-1])
+    section, name = path_text(path[:-1]), str(path[-1])
     here = [key.rpartition(".")[2] for key in _section_keys(path, facts)]
     where = f"`{section}`" if section else "the top level of a recipe"
     if not path[:-1] and not isinstance(value, dict):
@@ -210,10 +232,10 @@ def _nearest(path: Path, value: object, facts: Facts, source: Source) -> Finding
     if not close:
         return None
     right = (*path[:-1], close[0])
-    over = source.won_over(path, right)
+    over = source.what_it_overrides(path, right)
     is_taken = _at(source, right) is not None and not over
     nearest = f"the nearest key it has is {close[0]}" + (", which is written too" if is_taken else "")
-    return found_at(
+    return finding_at(
         source,
         UNKNOWN_KEY,
         path,
@@ -234,7 +256,7 @@ def _section_keys(path: Path, facts: Facts) -> list[str]:
     return keys
 
 
-def _known(path: Path, facts: Facts) -> tuple[str, ...]:
+def _list_keys(path: Path, facts: Facts) -> tuple[str, ...]:
     keys = _section_keys(path, facts)
     if len(keys) > 20:
         return ()

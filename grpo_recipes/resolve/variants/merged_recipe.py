@@ -12,7 +12,7 @@ from grpo_recipes.contract.plan import Plan, PlannedSetting
 from grpo_recipes.user_files.local_files import local_path
 from grpo_recipes.user_files.reward_imports import names_module
 from grpo_recipes.yaml.compose import Source
-from grpo_recipes.yaml.page import shown
+from grpo_recipes.yaml.page import visible_text
 
 PATH_KEYS: tuple[Path, ...] = (
     ("model", "from_run"),
@@ -33,10 +33,10 @@ def merged_recipe(source: Source) -> dict[str, Any]:
             block[key] = local_path(block[key], directory) or block[key]
     evaluation = values.get("evaluation")
     sets = evaluation.get("sets") if isinstance(evaluation, dict) else None
-    for name, one in sets.items() if isinstance(sets, dict) else ():
-        if isinstance(one, dict) and isinstance(one.get("path"), str):
+    for name, evaluation_set in sets.items() if isinstance(sets, dict) else ():
+        if isinstance(evaluation_set, dict) and isinstance(evaluation_set.get("path"), str):
             directory = source.directory(("evaluation", "sets", name, "path"))
-            one["path"] = local_path(one["path"], directory) or one["path"]
+            evaluation_set["path"] = local_path(evaluation_set["path"], directory) or evaluation_set["path"]
     sources = values.get("datasets")
     for index, item in enumerate(sources if isinstance(sources, list) else ()):
         if isinstance(item, dict) and isinstance(item.get("path"), str):
@@ -50,7 +50,7 @@ def merged_recipe(source: Source) -> dict[str, Any]:
                     item[key] = _path_of(item[key], key, source.directory((section, index, key)))
     for section in ("environment", "rollout"):
         block = values.get(section)
-        if isinstance(block, dict) and isinstance(block.get("python"), str) and not _is_of_package("python", block):
+        if isinstance(block, dict) and isinstance(block.get("python"), str):
             block["python"] = _path_of(block["python"], "python", source.directory((section, "python")))
     return values
 
@@ -69,7 +69,7 @@ def _path_of(value: str, key: str, directory: str) -> str:
 
 def merged_recipe_text(source: Source) -> str:
     """The merged recipe as YAML that the strict reader reads back to the same values."""
-    files = ", ".join(shown(file, 200) for file in source.files)  # a name may contain a line break
+    files = ", ".join(visible_text(file, 200) for file in source.files)  # a name may contain a line break
     head = f"# Merged from {files}; local paths are absolute.\n"
     return head + recipe_yaml(merged_recipe(source))
 
@@ -94,10 +94,6 @@ def _text(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
 
 
 _Dumper.add_representer(str, _text)
-
-
-# `--smoke`: the same plan for two steps with just enough prompts, without evaluation and final model.
-
 
 ORIGIN = "--smoke"
 STEPS = 2
@@ -135,11 +131,11 @@ def _settings(settings: tuple[PlannedSetting, ...], rows: int) -> tuple[PlannedS
         "GRPOConfig.save_strategy": ("no", "a trial leaves no checkpoint"),
         "dataset.max_rows": (rows, "the prompts of two steps"),
     }
-    kept = []
+    for_trial = []
     for setting in settings:
         value, why = trial.pop(setting.key, (None, ""))
         if why:
-            kept.append(replace(setting, value=value, origin=ORIGIN, why=why))
+            for_trial.append(replace(setting, value=value, origin=ORIGIN, why=why))
         elif not setting.key.startswith("evaluation."):
-            kept.append(setting)
-    return (*kept, *(PlannedSetting(key, value, ORIGIN, why) for key, (value, why) in trial.items()))
+            for_trial.append(setting)
+    return (*for_trial, *(PlannedSetting(key, value, ORIGIN, why) for key, (value, why) in trial.items()))

@@ -16,7 +16,7 @@ from grpo_recipes.facts.classified import classified_fields
 from grpo_recipes.resolve.resolve import Resolution, plan_of, resolve_source
 from grpo_recipes.resolve.variants.merged_recipe import merged_recipe, recipe_yaml
 from grpo_recipes.schemas.recipe import Recipe
-from grpo_recipes.schemas.section import Section, written_fields, written_value
+from grpo_recipes.schemas.section import Section, fields_by_key, value_of_key
 from grpo_recipes.yaml.compose import Source, compose, parent_of
 from grpo_recipes.yaml.merge import EXTEND
 
@@ -37,8 +37,8 @@ def minimal_recipe_text(resolution: Resolution) -> str:
     if _gives(text, plan, resolution):
         return text
     needed = {path for path in difference.left_to_format if not _gives(difference.text({path}), plan, resolution)}
-    kept = difference.left_to_format - needed
-    text = difference.text(kept)
+    unneeded = difference.left_to_format - needed
+    text = difference.text(unneeded)
     return text if _gives(text, plan, resolution) else difference.text(frozenset())
 
 
@@ -75,10 +75,10 @@ class _Difference:
     def of(cls, source: Source) -> "_Difference":
         """The difference between a recipe and its parents; paths are compared by their target."""
         shown = _as_written(source)
-        found = parent_of(source)
-        if found is None:
+        extended = parent_of(source)
+        if extended is None:
             return cls("", shown, frozenset(_of_the_format(shown, source.values)))
-        extends, parent = found
+        extends, parent = extended
         written = _beside(merged_recipe(source), merged_recipe(parent), shown)
         own = (path for path in _of_the_format(written, source.values) if path not in parent.marks)
         return cls(extends, written, frozenset(own))
@@ -94,28 +94,28 @@ def _as_written(source: Source) -> Values:
     """The merged values, with paths from the recipe's own file as written, and those from others absolute."""
     whole, own = merged_recipe(source), source.directory(())
 
-    def shown(value: Any, written: Any, path: Path) -> Any:
+    def keep_spelling(value: Any, written: Any, path: Path) -> Any:
         if isinstance(value, dict):
-            return {key: shown(item, written[key], (*path, key)) for key, item in value.items()}
+            return {key: keep_spelling(item, written[key], (*path, key)) for key, item in value.items()}
         if isinstance(value, list):
-            return [shown(item, written[index], (*path, index)) for index, item in enumerate(value)]
+            return [keep_spelling(item, written[index], (*path, index)) for index, item in enumerate(value)]
         return written if source.directory(path) == own else value
 
-    result: Values = shown(whole, source.values, ())
+    result: Values = keep_spelling(whole, source.values, ())
     return result
 
 
 def _beside(values: Values, parent: Values, shown: Values) -> Values:
     """The values that differ from the parent, in display form: null for removed keys, extend for added items."""
-    found: Values = {}
+    differing: Values = {}
     for key, value in values.items():
         old = parent.get(key, NOTHING)
         if isinstance(value, dict) and isinstance(old, dict):
             below = _beside(value, old, shown[key])
-            found |= {key: below} if below else {}
+            differing |= {key: below} if below else {}
         elif old is NOTHING or not _same(value, old):
-            found[key] = _item(value, old, shown[key])
-    return found | {key: None for key, old in parent.items() if key not in values and old is not None}
+            differing[key] = _item(value, old, shown[key])
+    return differing | {key: None for key, old in parent.items() if key not in values and old is not None}
 
 
 def _item(value: object, old: object, shown: Any) -> object:
@@ -125,13 +125,13 @@ def _item(value: object, old: object, shown: Any) -> object:
     return {EXTEND: shown[len(old) :]} if all(map(_same, value, old)) else shown
 
 
-def _same(one: object, other: object) -> bool:
+def _same(value: object, other: object) -> bool:
     """Whether two values and their types are equal: 1 is neither true nor 1.0."""
-    if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(_same(one[key], other[key]) for key in one)
-    if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(map(_same, one, other))
-    return type(one) is type(other) and one == other
+    if isinstance(value, dict) and isinstance(other, dict):
+        return value.keys() == other.keys() and all(_same(value[key], other[key]) for key in value)
+    if isinstance(value, list) and isinstance(other, list):
+        return len(value) == len(other) and all(map(_same, value, other))
+    return type(value) is type(other) and value == other
 
 
 def _of_the_format(written: Mapping[str, Any], values: Mapping[str, Any]) -> Iterable[Path]:
@@ -148,8 +148,8 @@ def _of_the_format(written: Mapping[str, Any], values: Mapping[str, Any]) -> Ite
             fields = classified_fields()
             yield from (
                 (name, key)
-                for key, one in value.items()
-                if key in fields and fields[key].has_value and _same(one, fields[key].value)
+                for key, field_value in value.items()
+                if key in fields and fields[key].has_value and _same(field_value, fields[key].value)
             )
         elif name in ("datasets", "rewards", "tools") and value is not None:
             yield from _of_items(name, value, section)
@@ -168,8 +168,8 @@ def _of_items(name: str, value: Any, sections: Sequence[Section]) -> Iterable[Pa
 
 
 def _is_default(section: BaseModel, key: str) -> bool:
-    known = written_fields(type(section)).get(key)
-    return known is not None and _same(written_value(section, key), known.get_default(call_default_factory=True))
+    known = fields_by_key(type(section)).get(key)
+    return known is not None and _same(value_of_key(section, key), known.get_default(call_default_factory=True))
 
 
 def _without(value: Any, paths: frozenset[Path], path: Path) -> Any:
@@ -183,10 +183,10 @@ def _without(value: Any, paths: frozenset[Path], path: Path) -> Any:
         below = (*path, key)
         if below in paths:
             continue
-        kept = _without(item, paths, below)
-        if kept == {} != item and not _is_optional(below):
+        shortened = _without(item, paths, below)
+        if shortened == {} != item and not _is_optional(below):
             continue
-        left[key] = kept
+        left[key] = shortened
     return left
 
 

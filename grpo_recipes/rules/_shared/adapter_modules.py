@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from grpo_recipes.contract.findings.finding import Patch
-from grpo_recipes.facts.module_names import ModuleNames, module_names, named
+from grpo_recipes.facts.module_names import ModuleNames, module_names, names_matching
 from grpo_recipes.facts.released.windows import is_within
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules._shared.loaded_model import has_own_code, model_config
@@ -13,7 +13,7 @@ TARGETS = "LoraConfig.target_modules"
 SAVED = "LoraConfig.modules_to_save"
 
 
-def adapted_model(context: Context) -> tuple[Mapping[str, object], ModuleNames] | None:
+def model_with_adapter(context: Context) -> tuple[Mapping[str, object], ModuleNames] | None:
     """The config.json and the module names of a model with an adapter; None if either is unknown."""
     config = model_config(context) if context.has_section("lora") else None
     if config is None or has_own_code(config):
@@ -34,7 +34,7 @@ def is_all_linear(value: object) -> bool:
     return isinstance(value, str) and value.lower() == "all-linear"
 
 
-def selected(context: Context, names: ModuleNames) -> list[str] | None:
+def select_modules(context: Context, names: ModuleNames) -> list[str] | None:
     """The modules that `target_modules` selects of all layers; None if uncertain."""
     targets = context.value(TARGETS)
     if names.also:
@@ -42,13 +42,15 @@ def selected(context: Context, names: ModuleNames) -> list[str] | None:
     if is_all_linear(targets):
         return [name for name in names.linear if name.startswith(f"{names.layers}.")]
     if isinstance(targets, list):
-        return [name for target in words(targets) for name in named(target, names.adapted)]
+        return [name for target in words(targets) for name in names_matching(target, names.adapted)]
     return None
 
 
 def is_found(target: str, names: ModuleNames, among: tuple[str, ...]) -> bool:
     """Whether an entry matches one of these names, or may match one that is not listed."""
-    return bool(named(target, among)) or any(target == word or target.endswith(f".{word}") for word in names.also)
+    return bool(names_matching(target, among)) or any(
+        target == word or target.endswith(f".{word}") for word in names.also
+    )
 
 
 class Vocabulary(NamedTuple):
@@ -61,7 +63,7 @@ class Vocabulary(NamedTuple):
 
 def vocabulary(context: Context) -> Vocabulary:
     """The names of the embedding and the output layer; the common ones if the model is unknown."""
-    model = adapted_model(context)
+    model = model_with_adapter(context)
     known = ["embed_tokens"] if model is None else [name.rpartition(".")[2] for name in model[1].embedding]
     embedding = next(name for name in known if "pos" not in name and name != "wpe")
     tied = model[0].get("tie_word_embeddings") if model is not None else None
@@ -84,6 +86,6 @@ def both_ends(context: Context) -> tuple[str, list[Patch]]:
     return f"{text}, ensure_weight_tying: true", [*patch, Patch(("lora", "ensure_weight_tying"), True)]
 
 
-def shown_pattern(pattern: str) -> str:
+def pattern_text(pattern: str) -> str:
     """A pattern as a message shows it: in quotes, and shortened if it is long."""
     return repr(pattern if len(pattern) <= 60 else f"{pattern[:57]}...")

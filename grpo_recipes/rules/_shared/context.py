@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from math import gcd
 from typing import Any, NamedTuple
 
-from grpo_recipes.contract.findings.finding import Finding, Mark, Patch, Path, Severity, dotted
+from grpo_recipes.contract.findings.finding import Finding, Mark, Patch, Path, Severity, path_text
 from grpo_recipes.contract.findings.wording import entry, flow
 from grpo_recipes.facts.facts import Facts
 from grpo_recipes.facts.source.field import plain_types
@@ -75,7 +75,7 @@ class Context(NamedTuple):
         value = self.value(key)
         return value if isinstance(value, list) else []
 
-    def given(self, key: str) -> bool:
+    def is_given(self, key: str) -> bool:
         """Whether the user wrote this value. Raises KeyError for a key that nothing ever sets."""
         setting = self._setting(key)
         return setting is not None and setting.given
@@ -96,7 +96,7 @@ class Context(NamedTuple):
 
     def recipe_key(self, key: str) -> str:
         """The key as a user writes it."""
-        return dotted(self.path(key))
+        return path_text(self.path(key))
 
     def origin(self, key: str) -> str:
         """ "8 (line 12)" style origin of a value, for a because line."""
@@ -113,7 +113,7 @@ class Context(NamedTuple):
         return self.source.mark(self.path(key))
 
     def _mark_inside(self, key: str, patch: Sequence[Patch]) -> Mark | None:
-        if patch and dotted(patch[0].path).startswith(f"{self.recipe_key(key)}"):
+        if patch and path_text(patch[0].path).startswith(f"{self.recipe_key(key)}"):
             return self.source.mark(patch[0].path)
         return self.mark(key)
 
@@ -134,7 +134,7 @@ class Context(NamedTuple):
         rule's id.
         """
         reasons = (because,) if isinstance(because, str) else tuple(because)
-        fix = written_out(patch) if fix is None else fix
+        fix = patches_text(patch) if fix is None else fix
         mark = mark or self._mark_inside(key, patch)
         return Finding("", severity, message, self.recipe_key(key), mark, reasons, fix, tuple(patch))
 
@@ -159,7 +159,7 @@ class Context(NamedTuple):
         return self.finding(message, key, because, severity="not-checked")
 
 
-def found_at(
+def finding_at(
     source: Source,
     rule: str,
     path: Path,
@@ -171,11 +171,11 @@ def found_at(
     severity: Severity = "error",
 ) -> Finding:
     """A finding at a path of the merged recipe. Without a `fix`, its text says what the patches do."""
-    fix = written_out(patch) if fix is None else fix
-    return Finding(rule, severity, message, dotted(path), source.mark(path), tuple(because), fix, tuple(patch))
+    fix = patches_text(patch) if fix is None else fix
+    return Finding(rule, severity, message, path_text(path), source.mark(path), tuple(because), fix, tuple(patch))
 
 
-def written_out(patches: Sequence[Patch]) -> str | None:
+def patches_text(patches: Sequence[Patch]) -> str | None:
     """What to write or remove; None without patches and for keys that move, whose rule says where to."""
     if len(patches) == 1 and patches[0].remove:
         return f"remove {patches[0].path[-1]}"
@@ -184,7 +184,7 @@ def written_out(patches: Sequence[Patch]) -> str | None:
     return ", ".join(entry(patch.path, flow(patch.value)) for patch in patches) or None
 
 
-def decided(key: str, value: object, why: str) -> Setting:
+def rule_setting(key: str, value: object, why: str) -> Setting:
     """A setting that a rule chose. The engine adds the rule's id, and where a user would write it."""
     return Setting(key, value, "", why)
 
@@ -205,7 +205,7 @@ def has_cut(context: Context) -> bool:
     return PROCESSES in context.settings
 
 
-def claimed(context: Context, key: str) -> int | None:
+def number_of_cut(context: Context, key: str) -> int | None:
     """The number at PROCESSES or SIZE; None without a cut or for a refused number."""
     setting = context.settings.get(key)
     if setting is None or setting.refused or not isinstance(setting.value, int):
@@ -215,17 +215,17 @@ def claimed(context: Context, key: str) -> int | None:
 
 def has_its_processes(context: Context) -> bool:
     """Whether as many processes train as the recipe claims; True without a claim."""
-    return claimed(context, PROCESSES) in (None, context.value("world.num_processes"))
+    return number_of_cut(context, PROCESSES) in (None, context.value("world.num_processes"))
 
 
 def has_its_micro_batch(context: Context) -> bool:
     """Whether a written micro-batch equals the claimed one."""
-    return not context.given(MICRO_BATCH) or claimed(context, SIZE) in (None, context.value(MICRO_BATCH))
+    return not context.is_given(MICRO_BATCH) or number_of_cut(context, SIZE) in (None, context.value(MICRO_BATCH))
 
 
 def micro_batch_key(context: Context) -> str:
     """The key that sets the micro-batch."""
-    return SIZE if has_cut(context) and not context.given(MICRO_BATCH) else MICRO_BATCH
+    return SIZE if has_cut(context) and not context.is_given(MICRO_BATCH) else MICRO_BATCH
 
 
 def micro_batch_patches(context: Context, size: object) -> list[Patch]:
@@ -233,7 +233,7 @@ def micro_batch_patches(context: Context, size: object) -> list[Patch]:
     own, of_the_cut = ("training", "per_device_train_batch_size"), ("training", "cut", "per_device_train_batch_size")
     if not has_cut(context):
         return [Patch(own, size)]
-    return [Patch(of_the_cut, size), *([Patch(own, size)] if context.given(MICRO_BATCH) else [])]
+    return [Patch(of_the_cut, size), *([Patch(own, size)] if context.is_given(MICRO_BATCH) else [])]
 
 
 def steps_of_generations(context: Context) -> int:
@@ -268,7 +268,7 @@ WORDS = {"bool": "true or false", "int": "a whole number", "float": "a number", 
 WORDS |= {"dict": "a map", "list": "a list"}
 
 
-def needed(annotation: str, value: object) -> str | None:
+def expected_type(annotation: str, value: object) -> str | None:
     """What a value must be but is not, in words; None if it is right or the annotation is not a plain type."""
     kinds = plain_types(annotation)
     if value is None or kinds is None:

@@ -66,9 +66,6 @@ def answers_fit(context: Context, values: Mapping[str, object], reads: Collectio
     return share is None or share <= TIGHT
 
 
-# Software problems that keep a machine's GPUs from training, whatever the recipe; for rules and doctor.
-
-
 DRIVER, TRITON = "STK016", "STK017"
 """Ids of the rules that report these problems for a recipe."""
 

@@ -9,7 +9,7 @@ from grpo_recipes.memory.estimate import TIGHT, MemoryNeeds
 from grpo_recipes.memory.layout import VLLM_LEFT_BYTES, cache_bytes
 from grpo_recipes.memory.update import Adapter, FourBits
 from grpo_recipes.rules._shared.context import Context, has_cut
-from grpo_recipes.rules._shared.loaded_model import quantized
+from grpo_recipes.rules._shared.loaded_model import is_quantized
 from grpo_recipes.rules._shared.machines import GIB
 from grpo_recipes.rules._shared.vllms_gpu import place
 from grpo_recipes.user_files.architecture import read_architecture
@@ -57,8 +57,15 @@ def less_memory(
         *_with_a_lower_share(needs, vllms_copy),
         *_alone(context, needs, is_same),
         *_together(context, needs, is_same),
-    ] or [*_other_gpus(context, needs, is_same)]
-    return [*ways, *_other_experiments(context, needs, is_same)][:MOST_WAYS]
+    ]
+    lowest = None if ways else _lowest_share(needs, vllms_copy)
+    if lowest is not None:
+        needs = _with_share(needs, lowest)
+        ways = [*_alone(context, needs, is_same), *_together(context, needs, is_same)]
+    ways = [*(ways or _other_gpus(context, needs, is_same)), *_other_experiments(context, needs, is_same)]
+    if lowest is not None:
+        ways = [Way(f"vllm_gpu_memory_utilization: {lowest} with {way.said}", ()) for way in ways]
+    return ways[:MOST_WAYS]
 
 
 def _peak(needs: MemoryNeeds) -> float:
@@ -67,7 +74,7 @@ def _peak(needs: MemoryNeeds) -> float:
     return peak.total() / needs.gpu_bytes if peak is not None and needs.gpu_bytes else float("inf")
 
 
-def _shown(needs: MemoryNeeds) -> str:
+def _peak_text(needs: MemoryNeeds) -> str:
     return f"{_peak(needs) * (needs.gpu_bytes or 0) / GIB:.1f} GiB"
 
 
@@ -86,12 +93,12 @@ def _steps(context: Context, needs: MemoryNeeds, is_same: bool) -> Iterator[_Mac
     if is_same:
         for strategy in _heavier(context, needs):
             patch = Patch(STRATEGY, strategy)
-            yield _MachineChange(f"strategy: {strategy}", "more traffic between the GPUs", patch, _sharded(strategy))
+            yield _MachineChange(f"strategy: {strategy}", "more traffic between the GPUs", patch, _shard(strategy))
 
 
 def _heavier(context: Context, needs: MemoryNeeds) -> tuple[str, ...]:
     """The sharded strategies beyond the recipe's, if DeepSpeed can be used."""
-    if needs.layout.processes == 1 or not context.stack.version("deepspeed") or quantized(context):
+    if needs.layout.processes == 1 or not context.stack.version("deepspeed") or is_quantized(context):
         return ()
     sharding = _SHARDS if needs.update.adapter is None else _SHARDS[:2]
     return sharding[_place(needs.layout.strategy) :]
@@ -106,32 +113,46 @@ def _with_vllm(context: Context, needs: MemoryNeeds) -> Iterator[Way]:
     held = float(share) if isinstance(share, int | float) else None
     changed = needs._replace(layout=needs.layout._replace(generation="vllm_colocate", vllm_share=held))
     if _peak(changed) <= TIGHT:
-        yield Way(f"install vllm, so that generation.use_vllm: auto uses it ({_shown(changed)})", ())
+        yield Way(f"install vllm, so that generation.use_vllm: auto uses it ({_peak_text(changed)})", ())
 
 
 def _with_a_lower_share(needs: MemoryNeeds, copy: float | None) -> Iterator[Way]:
     """The largest share for vLLM that fits and holds a completion. No patch, since its speed is not known."""
+    lowest = _lowest_share(needs, copy)
+    if lowest is None:
+        return
+    for hundredths in range(ceil(100 * (needs.layout.vllm_share or 0)) - 1, round(100 * lowest) - 1, -1):
+        changed = _with_share(needs, hundredths / 100)
+        if _peak(changed) <= TIGHT:
+            yield Way(
+                f"vllm_gpu_memory_utilization: {hundredths / 100} ({_peak_text(changed)}, less cache for vLLM)", ()
+            )
+            return
+
+
+def _lowest_share(needs: MemoryNeeds, copy: float | None) -> float | None:
+    """The smallest share for vLLM that holds a completion, None if it is not below the recipe's, or unknown."""
     architecture, share = read_architecture(needs.config or {}), needs.layout.vllm_share
     if needs.layout.generation != "vllm_colocate" or architecture is None or share is None or copy is None:
-        return
-    one = cache_bytes(architecture._replace(windows=None), needs.update, 1)
-    least = (copy * GIB + VLLM_LEFT_BYTES + one) / (needs.gpu_bytes or 1)
-    for hundredths in range(ceil(100 * share) - 1, ceil(100 * least) - 1, -1):
-        changed = needs._replace(layout=needs.layout._replace(vllm_share=hundredths / 100))
-        if _peak(changed) <= TIGHT:
-            yield Way(f"vllm_gpu_memory_utilization: {hundredths / 100} ({_shown(changed)}, less cache for vLLM)", ())
-            return
+        return None
+    cache = cache_bytes(architecture._replace(windows=None), needs.update, 1)
+    least = ceil(100 * (copy * GIB + VLLM_LEFT_BYTES + cache) / (needs.gpu_bytes or 1)) / 100
+    return least if least < share else None
+
+
+def _with_share(needs: MemoryNeeds, share: float) -> MemoryNeeds:
+    return needs._replace(layout=needs.layout._replace(vllm_share=share))
 
 
 def _alone(context: Context, needs: MemoryNeeds, is_same: bool) -> Iterator[Way]:
     """Each kind of change that is enough by itself, at its cheapest."""
-    seen: set[str] = set()
+    kinds: set[str] = set()
     for step in _steps(context, needs, is_same):
         kind = step.text.partition(":")[0]
         changed = step.change(needs)
-        if kind not in seen and _peak(changed) <= TIGHT:
-            seen.add(kind)
-            cost = ", ".join(filter(None, (_shown(changed), step.cost)))
+        if kind not in kinds and _peak(changed) <= TIGHT:
+            kinds.add(kind)
+            cost = ", ".join(filter(None, (_peak_text(changed), step.cost)))
             yield Way(f"{step.text} ({cost})", (step.patch,))
 
 
@@ -139,33 +160,36 @@ def _together(context: Context, needs: MemoryNeeds, is_same: bool) -> Iterator[W
     """All kinds of changes together, if none is enough by itself."""
     last = {step.text.partition(":")[0]: step for step in _steps(context, needs, is_same)}
     is_alone = any(_peak(step.change(needs)) <= TIGHT for step in last.values())
-    changed = _least(context, needs, is_same)
+    changed, _ = _least(context, needs, is_same)
     if len(last) > 1 and not is_alone and _peak(changed) <= TIGHT:
         text = " with ".join(step.text for step in last.values())
-        yield Way(f"{text} ({_shown(changed)})", tuple(step.patch for step in last.values()))
+        yield Way(f"{text} ({_peak_text(changed)})", tuple(step.patch for step in last.values()))
 
 
-def _least(context: Context, needs: MemoryNeeds, is_same: bool) -> MemoryNeeds:
-    """The least that the same experiment needs on these GPUs."""
+def _least(context: Context, needs: MemoryNeeds, is_same: bool) -> tuple[MemoryNeeds, str]:
+    """The least that the same experiment needs on these GPUs, and the changes that it takes."""
+    texts = []
     for step in {step.text.partition(":")[0]: step for step in _steps(context, needs, is_same)}.values():
-        needs = step.change(needs)
-    return needs
+        changed = step.change(needs)
+        texts += [step.text] if _peak(changed) < _peak(needs) else []
+        needs = changed
+    return needs, "".join(f" with {text}" for text in texts)
 
 
 def _other_gpus(context: Context, needs: MemoryNeeds, is_same: bool) -> Iterator[Way]:
     """The memory that each GPU would need, or the fewest GPUs that hold a sharded training."""
-    least = _least(context, needs, is_same)
+    least, changes = _least(context, needs, is_same)
     of_each = _peak(least) * (needs.gpu_bytes or 0) / TIGHT / GIB
     if of_each <= _LARGEST_GIB:
-        yield Way(f"GPUs with {of_each:.0f} GiB", ())
-    if not context.stack.version("deepspeed") or quantized(context) or needs.update.adapter is not None:
+        yield Way(f"GPUs with {of_each:.0f} GiB{changes}", ())
+    if not context.stack.version("deepspeed") or is_quantized(context) or needs.update.adapter is not None:
         return
     for count in _MORE_GPUS:
-        tried = _sharded("zero3")(least)
+        tried = _shard("zero3")(least)
         tried = tried._replace(layout=tried.layout._replace(processes=count))
         if count > needs.layout.processes and _shares_out(context, count) and _peak(tried) <= TIGHT:
-            cost = _shown(tried) if is_same else f"{_shown(tried)}, {_COPIES}"
-            yield Way(f"strategy: zero3 on {count} of these GPUs ({cost})", ())
+            cost = _peak_text(tried) if is_same else f"{_peak_text(tried)}, {_COPIES}"
+            yield Way(f"strategy: zero3 on {count} of these GPUs{changes} ({cost})", ())
             return
 
 
@@ -177,25 +201,32 @@ def _shares_out(context: Context, processes: int) -> bool:
 
 def _other_experiments(context: Context, needs: MemoryNeeds, is_same: bool) -> Iterator[Way]:
     """Changes that train a different experiment, and say so."""
-    layout = needs.layout._replace(has_reference=False)
     for strategy in () if is_same else _heavier(context, needs):
-        changed = _sharded(strategy)(needs)
+        changed = _shard(strategy)(needs)
         if _peak(changed) <= TIGHT:
-            yield Way(f"strategy: {strategy} ({_shown(changed)}, {_COPIES})", ())
+            yield Way(f"strategy: {strategy} ({_peak_text(changed)}, {_COPIES})", ())
             break
-    needs = _least(context, needs, is_same)
+    for base, changes in ((needs, ""), _least(context, needs, is_same)):
+        tried = _smaller(base)
+        text = next((text for text, changed in tried.items() if _peak(changed) <= TIGHT), None)
+        if text is not None:
+            yield Way(f"{text}{changes} ({_peak_text(tried[text])}, a different experiment)", ())
+            return
+
+
+def _smaller(needs: MemoryNeeds) -> dict[str, MemoryNeeds]:
+    """The needs with narrower weights or an adapter, by the text that a recipe has for it."""
+    layout = needs.layout._replace(has_reference=False)
     half = needs.update._replace(weight_width=2)
-    small = half._replace(adapter=Adapter(16, "all-linear", 4), is_checkpointing=True)
+    small = half._replace(adapter=Adapter(16, "all-linear", 4))
     four = small._replace(four_bits=FourBits(2, True))
     tried = {
         "dtype: bfloat16 with lora: {r: 16}": needs._replace(update=small, layout=layout),
         "quantization: {load_in_4bit: true} with lora": needs._replace(update=four, layout=layout),
     }
     if needs.update.adapter is not None:
-        tried = {"dtype: bfloat16": needs._replace(update=half)} if needs.update.weight_width == 4 else {}
-    text = next((text for text, changed in tried.items() if _peak(changed) <= TIGHT), None)
-    if text is not None:
-        yield Way(f"{text} ({_shown(tried[text])}, a different experiment)", ())
+        return {"dtype: bfloat16": needs._replace(update=half)} if needs.update.weight_width == 4 else {}
+    return tried
 
 
 def _smallest(context: Context, needs: MemoryNeeds) -> int | None:
@@ -207,7 +238,7 @@ def _smallest(context: Context, needs: MemoryNeeds) -> int | None:
 
 def _divisors(size: int) -> list[int]:
     """Smaller sizes that divide a process' completions, the largest first."""
-    return [one for one in range(size // 2, 0, -1) if size % one == 0]
+    return [divisor for divisor in range(size // 2, 0, -1) if size % divisor == 0]
 
 
 def _cut_to(size: int) -> Change:
@@ -219,7 +250,7 @@ def _cut_to(size: int) -> Change:
     return change
 
 
-def _sharded(strategy: str) -> Change:
+def _shard(strategy: str) -> Change:
     def change(needs: MemoryNeeds) -> MemoryNeeds:
         update = needs.update._replace(caches_copies=strategy != "zero3")
         return needs._replace(update=update, layout=needs.layout._replace(strategy=strategy))  # type: ignore[arg-type]

@@ -12,6 +12,8 @@ from grpo_recipes.yaml.compose import Source, once_for_a_source
 MODEL = "model.model_name_or_path"
 TOWERS = r"(.*\.)?(vision_tower|vision_model|visual|vision_encoder|vision_embed_tokens)\..*"
 """The vision parts of models in transformers 4.46 to 5.23; a projector behind them is adapted."""
+EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts", "router_aux_loss_coef")
+"""Keys in the config.json of a mixture of experts."""
 # Source: transformers 5.23.0, models/*/configuration_*.py; the others belong to classes next to the weights.
 _PARTS_THAT_SEE = ("vision_config", "vit_config", "vision_tower", "mm_vision_tower", "visual", "img_processor")
 _CAUSAL_THAT_SEES = ("Phi4MultimodalForCausalLM", "Phi3VForCausalLM", "Phi4MMForCausalLM", "LlavaLlamaForCausalLM")
@@ -48,7 +50,7 @@ def not_at_hand(context: Context, what: str, key: str, file: str = "config.json"
     )
 
 
-def quantized(context: Context) -> bool:
+def is_quantized(context: Context) -> bool:
     """Whether the model is loaded in 4 or 8 bits."""
     return bool(context.value("BitsAndBytesConfig.load_in_4bit") or context.value("BitsAndBytesConfig.load_in_8bit"))
 
@@ -63,7 +65,7 @@ def adapter_dtype(context: Context) -> str | None:
     strategy = context.value("distributed.strategy")
     if not context.has_section("lora") or strategy == "fsdp2":
         return None
-    if quantized(context):
+    if is_quantized(context):
         return "bfloat16"
     weights = context.value("model_init_kwargs.dtype")
     known = ("float32",) if strategy == "zero3" else ("float32", "bfloat16", "float16")
@@ -83,10 +85,27 @@ def sees(config: Mapping[str, object]) -> bool:
 
 def text_model(config: Mapping[str, object]) -> str | None:
     """A text model of the same family as a vision model, None if none is known."""
-    found: str | None = table("vision_models")["of_text"].get(str(config.get("model_type")))
-    return found
+    family: str | None = table("vision_models")["of_text"].get(str(config.get("model_type")))
+    return family
 
 
 def has_own_code(config: Mapping[str, object]) -> bool:
     """Whether the code of the model's class is next to its weights."""
     return "auto_map" in config
+
+
+_TASKS = {
+    "generates": ("ForCausalLM", "LMHeadModel", "ForConditionalGeneration", "DoubleHeadsModel"),
+    "classifies": ("Classification", "ForMultipleChoice", "ForNextSentencePrediction"),
+    "fills in masked words": ("ForMaskedLM",),
+    "answers with parts of a text": ("ForQuestionAnswering",),
+    "has no output layer": ("Model",),
+}
+"""What a model does by the end of its class name. Source: transformers 5.23.0, models/auto/modeling_auto.py."""
+
+
+def task_of(config: Mapping[str, object]) -> str | None:
+    """What the class that config.json names does, in words that follow the model's name; None if unknown."""
+    architectures = config.get("architectures")
+    name = str(architectures[0]) if isinstance(architectures, list) and architectures else ""
+    return next((task for task, ends in _TASKS.items() if name.endswith(ends)), None)

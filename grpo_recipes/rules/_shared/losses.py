@@ -7,9 +7,13 @@ from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
 from grpo_recipes.rules._shared.context import Context
+from grpo_recipes.rules._shared.loaded_model import EXPERTS, MODEL, model_config
 
 LOSS, QUANTILE = "GRPOConfig.loss_type", "GRPOConfig.top_entropy_quantile"
 EPSILON, HIGH, DELTA = "GRPOConfig.epsilon", "GRPOConfig.epsilon_high", "GRPOConfig.delta"
+BONUS = ("GRPOConfig.entropy_coef", "GRPOConfig.use_adaptive_entropy")
+"""Keys that add a mean over the tokens of each micro-batch to the loss, the bonus for entropy."""
+ROUTER = "GRPOConfig.router_aux_loss_coef"
 
 
 class Loss(NamedTuple):
@@ -51,3 +55,20 @@ def depends_on_the_cut(context: Context) -> str | None:
     if loss_of(context).divides_by == "micro-batch":
         return LOSS
     return QUANTILE if context.value(QUANTILE) != 1 else None
+
+
+def entropy_bonus(context: Context) -> str | None:
+    """The key that asks for a bonus for entropy, None without one."""
+    return next((key for key in BONUS if context.value(key)), None)
+
+
+def depends_at_all_on_the_cut(context: Context) -> str | None:
+    """The key of a loss, or of a term of it, whose gradient depends on the cut, however little; None without one.
+
+    The bonus for entropy and the loss of a router are means over the tokens of a micro-batch. They depend on the cut as
+    little as their coefficients.
+    """
+    key = depends_on_the_cut(context) or entropy_bonus(context)
+    if key is not None or context.value(ROUTER) == 0 or context.value(MODEL) is None:
+        return key
+    return ROUTER if any((model_config(context) or {}).get(key) for key in EXPERTS) else None

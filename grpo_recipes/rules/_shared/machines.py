@@ -7,7 +7,7 @@ from grpo_recipes.contract.tasks import PACKAGE
 from grpo_recipes.facts.released.shipped import table
 from grpo_recipes.facts.released.windows import is_within
 from grpo_recipes.rules._shared.context import Context, NotJudged
-from grpo_recipes.rules._shared.loaded_model import MODEL, model_config, quantized, sees
+from grpo_recipes.rules._shared.loaded_model import MODEL, is_quantized, model_config, sees
 from grpo_recipes.rules._shared.training_rows import makes_rows
 from grpo_recipes.rules._shared.vllms_gpu import starts_server
 from grpo_recipes.stack.gpus import sizes_in_gb
@@ -40,14 +40,11 @@ def has_server_node(context: Context) -> bool:
     return machines(context) > 1 and starts_server(context)
 
 
-# The GPUs of a machine that a run uses, and their memory, for rules.
-
-
 GIB = 2**30
 UNKNOWN_GPUS = "the target names no GPU of known capability; write gpus=4xH100-80GB in --target"
 
 
-def used_gpus(context: Context) -> tuple[Gpu, ...] | None:
+def gpus_in_use(context: Context) -> tuple[Gpu, ...] | None:
     """The GPUs of each machine that are used; None if unknown.
 
     If a machine has more, these are the ones with the highest capability, then the most memory: CUDA numbers the
@@ -63,7 +60,7 @@ def used_gpus(context: Context) -> tuple[Gpu, ...] | None:
 
 def smallest_gpu(context: Context) -> float | None:
     """GiB of the smallest GPU that is used, None if any is unknown."""
-    known = [gpu.memory_gib for gpu in used_gpus(context) or ()]
+    known = [gpu.memory_gib for gpu in gpus_in_use(context) or ()]
     sizes = [size for size in known if size is not None]
     return min(sizes) if sizes and len(sizes) == len(known) else None
 
@@ -74,17 +71,14 @@ def gpu_bytes(context: Context) -> int | None:
     return None if gib is None else round(gib * GIB)
 
 
-def assumed_sizes(context: Context) -> tuple[str, ...]:
+def size_assumptions(context: Context) -> tuple[str, ...]:
     """The assumption for GPUs whose name does not say which of several sizes they have."""
-    names = {gpu.name: sizes_in_gb(gpu.name) for gpu in used_gpus(context) or ()}
+    names = {gpu.name: sizes_in_gb(gpu.name) for gpu in gpus_in_use(context) or ()}
     return tuple(
         f"{name} has {sizes[0]} GB, not {' or '.join(map(str, sizes[1:]))}; otherwise write gpus=1x{name}:{sizes[-1]}GB"
         for name, sizes in names.items()
         if sizes
     )
-
-
-# The packages that a recipe uses, for rules.
 
 
 ALWAYS = ("torch", "transformers", "trl", "accelerate", "datasets")
@@ -104,13 +98,13 @@ def package_of(optim: str) -> str | None:
     return packages[max(fitting, key=len)] if fitting else None
 
 
-def needed(context: Context) -> Iterator[tuple[str, str, str, str]]:
+def packages_needed(context: Context) -> Iterator[tuple[str, str, str, str]]:
     """package, key that asks for it, why, our extra that installs it; without vLLM and the optimizers' packages."""
     for package in ALWAYS:
         yield package, "recipe", "every run needs it", "train"
     if context.has_section("lora"):
         yield "peft", "lora", "`lora` needs it", "train"
-    if quantized(context):
+    if is_quantized(context):
         yield "bitsandbytes", "quantization", "`quantization` needs it", "quantization"
     if str(context.value("distributed.strategy")).startswith("zero"):
         yield "deepspeed", "distributed.strategy", "the ZeRO strategies need it", "deepspeed"
@@ -145,13 +139,13 @@ def _of_the_processor(context: Context) -> Iterator[tuple[str, str, str, str]]:
         yield "num2words", MODEL, _LOADED_WITH, ""
 
 
-def unused(context: Context) -> frozenset[str]:
+def packages_not_needed(context: Context) -> frozenset[str]:
     """The packages that may be in the stack and that this recipe does not need.
 
     All of them if a deciding value was refused, since its needs are then unknown.
     """
     try:
-        used = {package for package, *_ in needed(context)}
+        used = {package for package, *_ in packages_needed(context)}
         if context.value("GRPOConfig.use_vllm") is True:
             used.add("vllm")
         return OPTIONAL - used - {package_of(context.text("GRPOConfig.optim"))}

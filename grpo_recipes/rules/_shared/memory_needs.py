@@ -10,13 +10,13 @@ from grpo_recipes.memory.estimate import MemoryNeeds
 from grpo_recipes.memory.layout import Generation, Layout, Strategy
 from grpo_recipes.memory.update import Adapter, Attention, FourBits, Output, Update, ends
 from grpo_recipes.rules._shared.context import Context, NotJudged
-from grpo_recipes.rules._shared.loaded_model import TOWERS, adapter_dtype, model_config, processor_config, quantized
-from grpo_recipes.rules._shared.machines import assumed_sizes, gpu_bytes
+from grpo_recipes.rules._shared.loaded_model import TOWERS, adapter_dtype, is_quantized, model_config, processor_config
+from grpo_recipes.rules._shared.machines import gpu_bytes, size_assumptions
 from grpo_recipes.rules._shared.training_rows import first_row_of, image_columns
 from grpo_recipes.rules._shared.vllms_gpu import has_a_gpu_of_its_own
 from grpo_recipes.user_files.architecture import read_architecture
 from grpo_recipes.user_files.local_files import local_path
-from grpo_recipes.user_files.local_rows import counted_prompts, key_of
+from grpo_recipes.user_files.local_rows import key_of, read_counted
 
 _WIDTHS = {"float32": 4, "bfloat16": 2, "float16": 2}
 _ATTENTION: Mapping[str, Attention] = {
@@ -101,7 +101,7 @@ def memory_needs(context: Context, *, decides: bool = False) -> MemoryNeeds | st
         pixels=0 if images is None else images.pixels,
     )
     layout = _layout(context, strategy, cut)
-    return MemoryNeeds(config, update, layout, gpu_bytes(context), (*assumed, *assumed_sizes(context)))
+    return MemoryNeeds(config, update, layout, gpu_bytes(context), (*assumed, *size_assumptions(context)))
 
 
 def _output(context: Context) -> Output | None:
@@ -128,7 +128,7 @@ def _adapter(context: Context) -> Adapter | str | None:
     if not context.has_section("lora"):
         return None
     lora, named = context.settings.under("LoraConfig"), context.value("LoraConfig.target_modules")
-    is_listed = isinstance(named, list) and all(isinstance(one, str) for one in named)
+    is_listed = isinstance(named, list) and all(isinstance(entry, str) for entry in named)
     targets = ends(cast(str | list[str], named)) if is_listed or isinstance(named, str) else None
     odd = next((key for key in _NOT_COVERED if lora.get(key)), None)
     if targets is None or odd is not None:
@@ -139,7 +139,7 @@ def _adapter(context: Context) -> Adapter | str | None:
 
 
 def _four_bits(context: Context) -> FourBits | str | None:
-    if not quantized(context):
+    if not is_quantized(context):
         return None
     if not context.value("BitsAndBytesConfig.load_in_4bit"):
         return "grpo-run has no estimate for 8-bit weights"
@@ -162,7 +162,7 @@ def longest_prompt(context: Context, *, decides: bool = False) -> tuple[int, tup
     if isinstance(window, int) and isinstance(completion, int) and window > completion:
         return window - completion, ()
     key = None if decides else prompts_key(context)
-    if key is not None and (counted := counted_prompts(key)) is not None:
+    if key is not None and (counted := read_counted(key)) is not None:
         of = f"of the {counted.rows:,} rows" if counted.counted == counted.rows else f"of {counted.counted:,} rows"
         return counted.longest, (
             f"prompts of at most {counted.longest} tokens, the longest {of} that preflight counted",
@@ -188,18 +188,18 @@ def _images(context: Context, config: Mapping[str, object], *, decides: bool) ->
     from grpo_recipes.user_files.vision_model import most_of_an_image  # a recipe of text does not pay for it
 
     key = None if decides else prompts_key(context)
-    counted = None if key is None else counted_prompts(key)
+    counted = None if key is None else read_counted(key)
     if counted is not None and counted.pixels:
         return _Images(counted.pixels, 0, ())
     most = context.value("dataset.max_pixels")
-    found = most_of_an_image(config, processor_config(context), most if isinstance(most, int) else None)
-    if found is None:
+    largest = most_of_an_image(config, processor_config(context), most if isinstance(most, int) else None)
+    if largest is None:
         return None
     row, columns = first_row_of(context) or {}, image_columns(context)
     number = sum(len(of) if isinstance(of := row.get(name), list) and of else 1 for name in columns)
     where = "a row" if number == len(columns) else "the first row"
-    said = f"{number} image{'s' if number > 1 else ''} in {where} with at most {found[1]} tokens each, uncounted"
-    return _Images(number * found[0], number * found[1] if counted is None else 0, (said,))
+    note = f"{number} image{'s' if number > 1 else ''} in {where} with at most {largest[1]} tokens each, uncounted"
+    return _Images(number * largest[0], number * largest[1] if counted is None else 0, (note,))
 
 
 def prompts_key(context: Context) -> str | None:
@@ -220,8 +220,8 @@ def prompts_key(context: Context) -> str | None:
         return None
     names = _OF_THE_TOKENIZER + (_OF_THE_PROCESSOR if image_columns(context) else ())
     files = [] if model is None else [os.path.join(model, name) for name in names]
-    said = [sections, context.value("GRPOConfig.chat_template_kwargs")]
-    return key_of(said, [*([] if data is None else [data]), *files])
+    inputs = [sections, context.value("GRPOConfig.chat_template_kwargs")]
+    return key_of(inputs, [*([] if data is None else [data]), *files])
 
 
 class _BatchCut(NamedTuple):
@@ -234,11 +234,11 @@ class _BatchCut(NamedTuple):
 
 def _batch(context: Context) -> _BatchCut:
     """How the batch is cut; the size alone is enough if the recipe sets prompts_per_step."""
-    size, said = context.value("GRPOConfig.per_device_train_batch_size"), context.value(_ACCUMULATION)
+    size, written = context.value("GRPOConfig.per_device_train_batch_size"), context.value(_ACCUMULATION)
     feeds, prompts = context.value("GRPOConfig.steps_per_generation"), context.value("training.prompts_per_step")
     size = size if isinstance(size, int) else 1
-    accumulation = said if isinstance(said, int) else 1
-    if isinstance(prompts, int) and not isinstance(said, int):
+    accumulation = written if isinstance(written, int) else 1
+    if isinstance(prompts, int) and not isinstance(written, int):
         completions = prompts * context.whole("GRPOConfig.num_generations")
         accumulation = max(1, completions // context.whole("world.num_processes") // size)
         feeds = accumulation * context.whole("grpo.optimizer_steps_per_generation")

@@ -35,6 +35,12 @@ class Settings(Mapping[str, Setting]):
     def __init__(self, settings: Iterable[Setting] = ()) -> None:
         self._by_key = {setting.key: setting for setting in settings}
 
+    @classmethod
+    def _of(cls, by_key: dict[str, Setting]) -> "Settings":
+        settings = cls()
+        settings._by_key = by_key
+        return settings
+
     def __getitem__(self, key: str) -> Setting:
         return self._by_key[key]
 
@@ -67,12 +73,12 @@ class Settings(Mapping[str, Setting]):
 
     def having(self, settings: Iterable[Setting]) -> "Settings":
         """Settings with the given ones, which win."""
-        return Settings([*self._by_key.values(), *settings])
+        return Settings._of({**self._by_key, **{setting.key: setting for setting in settings}})
 
     def without(self, keys: Iterable[str]) -> "Settings":
         """Settings without the given keys."""
         dropped = set(keys)
-        return Settings(s for s in self._by_key.values() if s.key not in dropped)
+        return Settings._of({key: setting for key, setting in self._by_key.items() if key not in dropped})
 
     def under(self, owner: str) -> dict[str, object]:
         """The values of one owner by their bare names: under("LoraConfig") -> {"r": 16, ...}."""

@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterator, Mapping
 
 from grpo_recipes.contract.findings.finding import Path
-from grpo_recipes.contract.tasks import COLUMNS, SPECS
+from grpo_recipes.contract.tasks import COLUMNS
 from grpo_recipes.rules._shared.context import Context, NotJudged
 from grpo_recipes.rules._shared.settings import Setting
 from grpo_recipes.user_files.local_files import columns_of, local_path
@@ -16,16 +16,6 @@ EPISODE = "episode"
 
 def are_episodes(context: Context) -> bool:
     """Whether an environment owns the data, so that the rows are numbered episodes."""
-    return _environment_owns_rows(context) and spec_with_rows(context) is None
-
-
-def spec_with_rows(context: Context) -> str | None:
-    """TRL's own environment that brings the rows, one of SPECS, or None."""
-    named = context.value("environment.python") if "environment.python" in context.settings else None
-    return named if isinstance(named, str) and named in SPECS and _environment_owns_rows(context) else None
-
-
-def _environment_owns_rows(context: Context) -> bool:
     owns = context.value("dataset.path") is None and context.has_section("environment")
     return owns and not makes_rows(context) and not context.items("datasets")
 
@@ -79,6 +69,14 @@ def columns_at(context: Context, key: str) -> frozenset[str] | None:
     return None if own is None else frozenset(own)
 
 
+def is_of_the_hub(context: Context, key: str) -> bool:
+    """Whether a key names a data set of the hub, whose columns are unknown before it is downloaded."""
+    setting = context.settings.get(key)
+    if setting is None or setting.refused or not isinstance(setting.value, str):
+        return False
+    return local_path(setting.value, context.source.directory(context.path(key))) is None
+
+
 def first_row_of(context: Context) -> Mapping[str, object] | None:
     """The first row of a local .jsonl file, None if unknown."""
     path = data_file(context)
@@ -91,7 +89,7 @@ def image_columns(context: Context) -> tuple[str, ...]:
     return tuple(map(str, named)) if isinstance(named, list) else () if named is None else (str(named),)
 
 
-def given_to_rewards(context: Context, own: frozenset[str]) -> frozenset[str]:
+def columns_for_rewards(context: Context, own: frozenset[str]) -> frozenset[str]:
     """The columns that rewards get of data with these: named columns of images become `images`."""
     named = image_columns(context)
     return (own - {*named}) | {"images"} if named else own
@@ -99,7 +97,7 @@ def given_to_rewards(context: Context, own: frozenset[str]) -> frozenset[str]:
 
 def is_conversational(context: Context) -> bool | None:
     """Whether prompts are messages for TRL; None if the rows have a prompt of an unknown kind."""
-    if context.value("dataset.prompt") is not None or makes_rows(context) or spec_with_rows(context):
+    if context.value("dataset.prompt") is not None or makes_rows(context):
         return context.value("dataset.prompt_format") == "conversational"
     row = first_row_of(context)
     if row is None or "prompt" not in row:
@@ -125,8 +123,8 @@ def held_out_sets(context: Context) -> Iterator[tuple[str, Context]]:
         if isinstance(own, Mapping):
             is_same = own["passes"] is None and _is_judged_by_the_same(context, own)
             left_out = ("evaluation.reasoning_gym.", *([] if is_same else [f"{_PASSES}."]))
-            kept = context.settings.without([key for key in context.settings if key.startswith(left_out)])
-            yield name, context._replace(settings=kept.having(_of_set(context, name, own)))
+            settings = context.settings.without([key for key in context.settings if key.startswith(left_out)])
+            yield name, context._replace(settings=settings.having(_of_set(context, name, own)))
 
 
 def sections_of_rows(context: Context) -> Iterator[tuple[str, Context]]:
@@ -136,7 +134,7 @@ def sections_of_rows(context: Context) -> Iterator[tuple[str, Context]]:
     yield from (("evaluation", of_set) for _, of_set in held_out_sets(context))
 
 
-def judged_by(context: Context) -> list[str]:
+def rewards_of_set(context: Context) -> list[str]:
     """The rewards that judge the set of a context of `held_out_sets`, [] for all."""
     setting = context.settings.get(_REWARDS)
     return list(setting.value) if setting is not None and isinstance(setting.value, list) else []
@@ -154,11 +152,11 @@ def _of_set(context: Context, name: str, own: Mapping[str, object]) -> Iterator[
         if value is not None or key not in (*_OF_PROMPTS, "passes"):
             yield _setting(context, f"{section}.{key}", value, path)
         if isinstance(value, Mapping) and key not in _OF_PROMPTS:
-            for word, one in value.items():
-                yield _setting(context, f"{section}.{key}.{word}", one, (*path, word))
+            for word, inner in value.items():
+                yield _setting(context, f"{section}.{key}.{word}", inner, (*path, word))
 
 
 def _setting(context: Context, key: str, value: object, path: Path) -> Setting:
     given = path in context.source.marks and value is not None
-    refused = any(one == path[: len(one)] for one in context.refused)
+    refused = any(prefix == path[: len(prefix)] for prefix in context.refused)
     return Setting(key, value, SETS, path=path, given=given, refused=refused)

@@ -35,9 +35,6 @@ def has_a_gpu_of_its_own(context: Context) -> bool:
     return gpu is not None and gpu >= context.whole("world.num_processes")
 
 
-# The vLLM server that a run starts, for rules.
-
-
 USE_VLLM, VLLM_MODE = "GRPOConfig.use_vllm", "GRPOConfig.vllm_mode"
 ADDRESS = ("GRPOConfig.vllm_server_base_url", "GRPOConfig.vllm_server_host", "GRPOConfig.vllm_server_port")
 GPUS = "vllm_server.gpus"
@@ -66,7 +63,7 @@ def is_server_alone(context: Context) -> bool:
 
 def address(context: Context) -> str | None:
     """The first key that names the address of a server, None without one."""
-    return next((key for key in ADDRESS if context.given(key)), None)
+    return next((key for key in ADDRESS if context.is_given(key)), None)
 
 
 def starts_server(context: Context) -> bool:

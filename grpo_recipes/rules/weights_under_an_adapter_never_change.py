@@ -10,7 +10,7 @@ merges into copies, one layer at a time. ZeRO-3 merges into gathered copies and 
 
 from collections.abc import Iterator
 
-from grpo_recipes.rules._shared.context import Context, decided
+from grpo_recipes.rules._shared.context import Context, rule_setting
 from grpo_recipes.rules._shared.settings import Setting
 
 ID = "SHM023"
@@ -23,4 +23,4 @@ def decide(context: Context) -> Iterator[Setting]:
     if not context.has_section("lora") or context.value("GRPOConfig.use_vllm") is not True:
         return
     if context.value("distributed.strategy") != "zero3" and context.value("shims.adapter_sync") is None:
-        yield decided(OWNS[0], True, "TRL adds the adapter to the weights and subtracts it again")
+        yield rule_setting(OWNS[0], True, "TRL adds the adapter to the weights and subtracts it again")

@@ -13,10 +13,10 @@ from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.rules._shared.context import (
     MICRO_BATCH,
     Context,
-    decided,
     has_cut,
     micro_batch_key,
     micro_batch_patches,
+    rule_setting,
 )
 from grpo_recipes.rules._shared.settings import Setting
 
@@ -27,7 +27,7 @@ OWNS = ("batch.one_prompt",)
 
 def decide(context: Context) -> Iterator[Setting]:
     why = "this TRL computes wrong log-probs for padded prompts, so a micro-batch has one prompt"
-    yield decided(OWNS[0], True, why)
+    yield rule_setting(OWNS[0], True, why)
 
 
 def check(context: Context) -> Iterator[Finding]:
@@ -50,8 +50,8 @@ def _prompts(context: Context) -> Iterator[Finding]:
     if prompts % processes == 0:
         return
     better = -(-prompts // processes) * processes
-    said = f"{prompts} prompts per step cannot be split over {processes} processes"
+    message = f"{prompts} prompts per step cannot be split over {processes} processes"
     because = f"trl {context.stack.version('trl')} generates all completions of a prompt in one process"
     yield context.wrong(
-        said, "training.prompts_per_step", because, better, fix=f"prompts_per_step: {better}, or trl==0.17.0"
+        message, "training.prompts_per_step", because, better, fix=f"prompts_per_step: {better}, or trl==0.17.0"
     )

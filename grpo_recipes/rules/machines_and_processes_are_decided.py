@@ -12,7 +12,7 @@ first: the last `vllm_server.gpus` of the only machine, or the last of several m
 
 from collections.abc import Iterator
 
-from grpo_recipes.rules._shared.context import PROCESSES, Context, claimed, decided
+from grpo_recipes.rules._shared.context import PROCESSES, Context, number_of_cut, rule_setting
 from grpo_recipes.rules._shared.machines import NODES, has_server_node, machines
 from grpo_recipes.rules._shared.settings import Setting
 from grpo_recipes.rules._shared.vllms_gpu import GPUS, USE_VLLM, VLLM_MODE, starts_server
@@ -32,24 +32,24 @@ def decide(context: Context) -> Iterator[Setting]:
     context = context.as_written(USE_VLLM, VLLM_MODE)  # GEN001 waits for the world
     all_gpus, why = _gpus(context)
     nodes, nodes_why = _training_nodes(context)
-    gpus, server_gpus = _shared(context, all_gpus)
+    gpus, server_gpus = _split_gpus(context, all_gpus)
     if machines(context) > 1:
         gpus, why = gpus * nodes, f"{why}, {nodes_why}"
     elif server_gpus:
         why += f", the vLLM server takes {server_gpus}"
-    yield decided("world.num_nodes", nodes, nodes_why)
-    yield decided("world.gpus", gpus, why)
-    yield decided("world.server_gpus", server_gpus, why)
-    yield decided("world.all_gpus", all_gpus, why)
-    yield decided("world.device", "cuda" if gpus else "cpu", why)
+    yield rule_setting("world.num_nodes", nodes, nodes_why)
+    yield rule_setting("world.gpus", gpus, why)
+    yield rule_setting("world.server_gpus", server_gpus, why)
+    yield rule_setting("world.all_gpus", all_gpus, why)
+    yield rule_setting("world.device", "cuda" if gpus else "cpu", why)
     asked = context.value("launch.num_processes")
     if isinstance(asked, int):
-        yield decided("world.num_processes", asked, "set by launch.num_processes")
-    elif not gpus and (cut := claimed(context, PROCESSES)) is not None:
-        yield decided("world.num_processes", cut, f"{PROCESSES} is {cut}")
+        yield rule_setting("world.num_processes", asked, "set by launch.num_processes")
+    elif not gpus and (cut := number_of_cut(context, PROCESSES)) is not None:
+        yield rule_setting("world.num_processes", cut, f"{PROCESSES} is {cut}")
     else:
-        one = "one process per GPU" if gpus else "one process" if nodes == 1 else "one process on each machine"
-        yield decided("world.num_processes", gpus or nodes, f"{one}, {why}")
+        processes = "one process per GPU" if gpus else "one process" if nodes == 1 else "one process on each machine"
+        yield rule_setting("world.num_processes", gpus or nodes, f"{processes}, {why}")
 
 
 def _training_nodes(context: Context) -> tuple[int, str]:
@@ -59,7 +59,7 @@ def _training_nodes(context: Context) -> tuple[int, str]:
     return (nodes - 1, f"{why}, the vLLM server has the last") if has_server_node(context) else (nodes, why)
 
 
-def _shared(context: Context, gpus: int) -> tuple[int, int]:
+def _split_gpus(context: Context, gpus: int) -> tuple[int, int]:
     """GPUs of each machine's trainers and of their vLLM server; trainers plan for one if none is left (SRV001)."""
     wanted = context.settings.get(GPUS)
     if not gpus or not starts_server(context) or wanted is None or not isinstance(wanted.value, int):
@@ -73,15 +73,15 @@ def _gpus(context: Context) -> tuple[int, str]:
     if isinstance(asked, int):
         return asked, f"launch.gpus_per_node is {asked}"
     if context.stack.gpus is None:
-        return _assumed(context)
+        return _assume_gpus(context)
     count, needed = len(context.stack.gpus), _of_the_cut(context)
     why = f"{context.stack.origin} has {count} GPU{'' if count == 1 else 's'}"
     if needed is not None and needed < count:
-        return needed, f"{why}, and {PROCESSES} is {claimed(context, PROCESSES)}"
+        return needed, f"{why}, and {PROCESSES} is {number_of_cut(context, PROCESSES)}"
     return count, why
 
 
-def _assumed(context: Context) -> tuple[int, str]:
+def _assume_gpus(context: Context) -> tuple[int, str]:
     """One GPU for the trainer, or those of the recipe's cut, and those of its server."""
     needed, why = _of_the_cut(context), f"the GPUs of {context.stack.origin} are unknown, so the plan assumes one"
     if needed is not None:
@@ -94,7 +94,7 @@ def _assumed(context: Context) -> tuple[int, str]:
 
 def _of_the_cut(context: Context) -> int | None:
     """GPUs of each machine for the processes that the recipe claims, and for its server; None without a claim."""
-    processes, wanted = claimed(context, PROCESSES), context.settings.get(GPUS)
+    processes, wanted = number_of_cut(context, PROCESSES), context.settings.get(GPUS)
     if processes is None:
         return None
     of_training = -(-processes // _training_nodes(context)[0])

@@ -15,13 +15,13 @@ from collections.abc import Iterator
 from math import ceil, floor
 from typing import NamedTuple
 
-from grpo_recipes.rules._shared.context import Context, decided
+from grpo_recipes.rules._shared.context import Context, rule_setting
 from grpo_recipes.rules._shared.fitting import FILLED, IN_AN_UPDATE, share_needed
 from grpo_recipes.rules._shared.loaded_model import model_config
 from grpo_recipes.rules._shared.machines import GIB
 from grpo_recipes.rules._shared.settings import Setting
 from grpo_recipes.rules.vllms_share_holds_the_model import BYTES, MOST, Sizes, sizes
-from grpo_recipes.user_files.model_config import cached_numbers
+from grpo_recipes.user_files.model_config import numbers_per_token
 
 ID = "VLL004"
 TENSOR_PARALLEL = "GRPOConfig.vllm_tensor_parallel_size"
@@ -69,7 +69,7 @@ def decide(context: Context) -> Iterator[Setting]:
             continue
         now = context._replace(settings=settings)
         value, why = decision(now) if _is_read(context, key) else (UNREAD[key], "the run does not use it")
-        setting = decided(key, value, why)
+        setting = rule_setting(key, value, why)
         settings = settings.having([setting])
         yield setting
 
@@ -81,12 +81,12 @@ def _is_read(context: Context, key: str) -> bool:
 
 
 def _size(context: Context) -> tuple[int, str]:
-    found = sizes(context)
-    if found is None:
+    budget = sizes(context)
+    if budget is None:
         return 1, "the model or the GPUs are unknown"
-    beside_the_trainer = (found.memory - _trainer(context, found)) / 2
-    room = beside_the_trainer if context.value(SHARE) == "auto" else found.share - LEAST_OVERHEAD
-    weights = found.width * found.parameters / GIB
+    beside_the_trainer = (budget.memory - _trainer(context, budget)) / 2
+    room = beside_the_trainer if context.value(SHARE) == "auto" else budget.share - LEAST_OVERHEAD
+    weights = budget.width * budget.parameters / GIB
     if weights <= room:
         return 1, f"{weights:.1f} GiB of weights fit into {room:.1f} GiB of one GPU"
     processes, config = context.whole("world.num_processes"), model_config(context) or {}
@@ -112,50 +112,50 @@ def _length(context: Context) -> tuple[int | None, str]:
 
 
 def _share(context: Context) -> tuple[float, str]:
-    found = sizes(context)
-    cache = _cache(context, found) if found is not None else None
-    if found is None or cache is None:
+    budget = sizes(context)
+    cache = _cache(context, budget) if budget is not None else None
+    if budget is None or cache is None:
         return OWN_SHARE, "TRL's default: the model or the GPUs are unknown"
-    needed = found.copy + cache.wanted + OVERHEAD
-    least = found.copy + cache.least + LEAST_OVERHEAD
-    at_start = found.memory - _trainer(context, found)
-    free = min(at_start, max(least, _left(context, found)))
-    hundredths = min(ceil(100 * min(needed, free) / found.memory), floor(100 * min(at_start / found.memory, MOST)))
-    if hundredths * found.memory / 100 < least:
+    needed = budget.copy + cache.wanted + OVERHEAD
+    least = budget.copy + cache.least + LEAST_OVERHEAD
+    at_start = budget.memory - _trainer(context, budget)
+    free = min(at_start, max(least, _spare_memory(context, budget)))
+    hundredths = min(ceil(100 * min(needed, free) / budget.memory), floor(100 * min(at_start / budget.memory, MOST)))
+    if hundredths * budget.memory / 100 < least:
         return OWN_SHARE, f"TRL's default: vLLM needs {needed:.1f} GiB, and the trainer leaves {free:.1f}"
-    parts = f"{found.copy:.1f} GiB of weights + {cache.wanted:.1f} of keys and values + {OVERHEAD:g}"
+    parts = f"{budget.copy:.1f} GiB of weights + {cache.wanted:.1f} of keys and values + {OVERHEAD:g}"
     left = f"; the trainer leaves {free:.1f}" if free < needed else ""
-    return hundredths / 100, f"{parts}, of {found.memory:g} GiB{left}"
+    return hundredths / 100, f"{parts}, of {budget.memory:g} GiB{left}"
 
 
-def _left(context: Context, found: Sizes) -> float:
+def _spare_memory(context: Context, budget: Sizes) -> float:
     """GiB that nothing else needs while vLLM runs; the whole GPU if unknown."""
     sleeps = context.value("GRPOConfig.vllm_enable_sleep_mode") is True
     other = share_needed(context, {SHARE: 0.0}, READS, GENERATING if sleeps else (*GENERATING, *IN_AN_UPDATE))
-    return found.memory if other is None else (FILLED - other) * found.memory
+    return budget.memory if other is None else (FILLED - other) * budget.memory
 
 
-def _cache(context: Context, found: Sizes) -> Cache | None:
+def _cache(context: Context, budget: Sizes) -> Cache | None:
     """None if the model's context, its sizes or the batch are unknown."""
     config = model_config(context) or {}
-    numbers, own = cached_numbers(config), config.get("max_position_embeddings")
+    numbers, own = numbers_per_token(config), config.get("max_position_embeddings")
     length, completion = context.value(LENGTH), context.whole(COMPLETION)
     batch, steps = context.value("GRPOConfig.per_device_train_batch_size"), context.value(STEPS)
     longest = length if isinstance(length, int) else own
     if numbers is None or not isinstance(batch, int) or not isinstance(longest, int):
         return None
-    of_a_token = numbers * found.width / GIB
+    of_a_token = numbers * budget.width / GIB
     tokens = longest if isinstance(length, int) else min(longest, 2 * completion)
     at_once = batch * (steps if isinstance(steps, int) else 1)
     least = of_a_token * longest
     return Cache(least, max(least, of_a_token * tokens * at_once))
 
 
-def _trainer(context: Context, found: Sizes) -> float:
+def _trainer(context: Context, budget: Sizes) -> float:
     """GiB of weights, gradients and optimizer states on each GPU; of a sharded model only this process' part."""
     if context.has_section("lora"):
-        return found.trainer
+        return budget.trainer
     width = BYTES.get(str(context.value("model_init_kwargs.dtype") or "float32"), 4)
-    whole = 4 * width * found.parameters / GIB
+    whole = 4 * width * budget.parameters / GIB
     is_whole = context.value("distributed.strategy") in ("single", "ddp")
     return whole if is_whole else whole / context.whole("world.num_processes")

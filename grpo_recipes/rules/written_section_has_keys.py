@@ -16,6 +16,6 @@ MEANS = {"lora": "every weight is trained, without an adapter", "quantization": 
 def check(context: Context) -> Iterator[Finding]:
     for section, means in MEANS.items():
         if section in context.source.values and context.source.values[section] is None:
-            said = f"`{section}` is empty: {means}"
+            message = f"`{section}` is empty: {means}"
             because = "a key without a value is null in YAML, which removes the section"
-            yield context.wrong(said, section, because, severity="warning", fix=f"{section}: {{}}, or remove it")
+            yield context.wrong(message, section, because, severity="warning", fix=f"{section}: {{}}, or remove it")

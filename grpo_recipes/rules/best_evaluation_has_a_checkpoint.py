@@ -10,10 +10,11 @@ from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.rules._shared.context import Context, steps_of_generations
+from grpo_recipes.rules.data_fills_a_generation import steps_at_most
 
 ID = "EVL005"
 EVERY, KEEP, STOP = "evaluation.every_steps", "evaluation.keep_best", "evaluation.stop_after"
-MAX_STEPS, SAVE_STEPS, PUSH = "GRPOConfig.max_steps", "GRPOConfig.save_steps", "GRPOConfig.push_to_hub"
+SAVE_STEPS, PUSH = "GRPOConfig.save_steps", "GRPOConfig.push_to_hub"
 
 
 def check(context: Context) -> Iterator[Finding]:
@@ -25,28 +26,29 @@ def check(context: Context) -> Iterator[Finding]:
     every = context.whole(EVERY)
     if every == 0:
         what, key = ("keep_best", KEEP) if keeps else ("stop_after", STOP)
-        said = f"{what} has no effect: nothing is evaluated during training"
+        message = f"{what} has no effect: nothing is evaluated during training"
         because = f"every_steps is 0 ({context.origin(EVERY)}): evaluation runs only before and after training"
-        yield context.finding(said, key, because, fix="every_steps: 100, or another interval")
+        yield context.finding(message, key, because, fix="every_steps: 100, or another interval")
     else:
         yield from _too_few(context, every)
         if keeps:
             yield from _without_checkpoint(context, every)
     if keeps and context.value(PUSH) is True:
-        said = "push_to_hub would push the model of the last step, not the best one"
+        message = "push_to_hub would push the model of the last step, not the best one"
         because = "the trainer pushes the weights that it holds at the end of training"
         yield context.wrong(
-            said, PUSH, because, fix="remove push_to_hub; grpo-run export RUNDIR --push NAME uploads final/"
+            message, PUSH, because, fix="remove push_to_hub; grpo-run export RUNDIR --push NAME uploads final/"
         )
 
 
 def _too_few(context: Context, every: int) -> Iterator[Finding]:
     """Findings for too few evaluations to choose from, or to stop early."""
-    steps, stop = context.whole(MAX_STEPS), context.value(STOP)
-    if steps <= 0:
+    bound, stop = steps_at_most(context), context.value(STOP)
+    if bound is None:
         return
+    steps, origin = bound
     number = -(-steps // every)
-    because = [f"{steps} steps ({context.origin(MAX_STEPS)}), every_steps {every} ({context.origin(EVERY)})"]
+    because = [f"{steps} steps ({origin}), every_steps {every} ({context.origin(EVERY)})"]
     fix = "a smaller every_steps, or more steps"
     if context.value(KEEP) is True and number == 1:
         what = "keep_best has only one evaluation to choose from"
@@ -63,6 +65,6 @@ def _without_checkpoint(context: Context, every: int) -> Iterator[Finding]:
         because = f"checkpoints can only be written where a generation ends, every {unit} optimizer steps"
         yield context.wrong(f"the evaluation at step {every} has no checkpoint", EVERY, because, whole)
     elif saves == 0 or every % saves:
-        said = f"the evaluation at step {every} has no checkpoint"
+        message = f"the evaluation at step {every} has no checkpoint"
         because = f"save_steps is {saves} ({context.origin(SAVE_STEPS)}), every_steps {every} ({context.origin(EVERY)})"
-        yield context.wrong(said, SAVE_STEPS, because, every, fix=f"save_steps: {every}, or a divisor of it")
+        yield context.wrong(message, SAVE_STEPS, because, every, fix=f"save_steps: {every}, or a divisor of it")

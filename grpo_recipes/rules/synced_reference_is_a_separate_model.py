@@ -39,9 +39,9 @@ def _no_reference(context: Context) -> Iterator[Finding]:
     if release is not None and is_within(release, "<0.28"):
         return
     ways = "beta: 0.04, " if not context.has_section("lora") else ""
-    said = "sync_ref_model needs a reference model, but beta is 0"
+    message = "sync_ref_model needs a reference model, but beta is 0"
     because = [
         f"beta 0 ({context.origin('GRPOConfig.beta')}) needs no reference",
         "TRL raises ValueError after loading the model",
     ]
-    yield context.wrong(said, SYNC, because, fix=f"{ways}{'or ' if ways else ''}remove sync_ref_model")
+    yield context.wrong(message, SYNC, because, fix=f"{ways}{'or ' if ways else ''}remove sync_ref_model")

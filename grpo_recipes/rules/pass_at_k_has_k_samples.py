@@ -22,9 +22,9 @@ def check(context: Context) -> Iterator[Finding]:
     once = sorted(set(numbers))
     if max(once) > samples:
         patch = [Patch(("evaluation", "samples"), max(once)), Patch(("evaluation", "greedy"), False)]
-        said = f"pass@{max(once)} needs {max(once)} completions per row, but samples is {samples}"
+        message = f"pass@{max(once)} needs {max(once)} completions per row, but samples is {samples}"
         because = f"samples: {samples} comes from {context.origin('evaluation.samples')}"
-        yield context.finding(said, PASS_AT, because, fix=f"samples: {max(once)}, with greedy: false", patch=patch)
+        yield context.finding(message, PASS_AT, because, fix=f"samples: {max(once)}, with greedy: false", patch=patch)
     if len(once) < len(numbers):
         twice = next(number for number in numbers if numbers.count(number) > 1)
         because = "each number has one entry in metrics.jsonl"

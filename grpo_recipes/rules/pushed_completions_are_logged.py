@@ -14,6 +14,6 @@ REPOSITORY = "GRPOConfig.log_completions_hub_repo"
 
 def check(context: Context) -> Iterator[Finding]:
     if context.value(REPOSITORY) is not None and context.value("GRPOConfig.log_completions") is not True:
-        said = "log_completions_hub_repo needs log_completions"
+        message = "log_completions_hub_repo needs log_completions"
         because = "GRPOConfig raises ValueError without logging.log_completions"
-        yield context.wrong(said, REPOSITORY, because, True, at=("logging", "log_completions"))
+        yield context.wrong(message, REPOSITORY, because, True, at=("logging", "log_completions"))

@@ -51,26 +51,26 @@ def obstacles(context: Context) -> Iterator[Obstacle]:
     for key, why in WITHOUT_A_PLACE.items():
         if context.value(key):
             yield Obstacle(key, f"vLLM cannot load a policy with {key.partition('.')[2]}", why)
-    yield from _tied(context)
+    yield from _find_tied_layers(context)
 
 
 def check(context: Context) -> Iterator[Finding]:
     if context.value(USE_VLLM) is not True:
         return
-    for found in obstacles(context):
-        because = [found.why, f"use_vllm: {context.origin(USE_VLLM)}"]
-        if found.key == WIDTHS[0]:
+    for obstacle in obstacles(context):
+        because = [obstacle.why, f"use_vllm: {context.origin(USE_VLLM)}"]
+        if obstacle.key == WIDTHS[0]:
             if context.value("shims.adapter_sync") is not None:
                 continue  # vLLM gets the adapter alone, on the dequantized base
             why_not = [why for _, why in in_the_way(context)] or [f"weight_sync: {context.origin(SYNC)}"]
             because.append(f"vLLM does not get only the adapter: {why_not[0]}")
-        yield context.wrong(found.what, found.key, because, False, at=("generation", "use_vllm"))
+        yield context.wrong(obstacle.what, obstacle.key, because, False, at=("generation", "use_vllm"))
 
 
-def _tied(context: Context) -> Iterator[Obstacle]:
-    found = [(key, name) for key in (TARGETS, COPIES) for name in TIED if _names(context.value(key), name)]
+def _find_tied_layers(context: Context) -> Iterator[Obstacle]:
+    pairs = [(key, name) for key in (TARGETS, COPIES) for name in TIED if _names(context.value(key), name)]
     kept_tied = context.value("LoraConfig.ensure_weight_tying") is True
-    for key, name in [one for one in found if one[0] == TARGETS or not kept_tied][:1]:
+    for key, name in [pair for pair in pairs if pair[0] == TARGETS or not kept_tied][:1]:
         config = model_config(context)
         if config is not None and config.get("tie_word_embeddings") is True:
             layer = name.rpartition(".")[2]
@@ -81,7 +81,7 @@ def _tied(context: Context) -> Iterator[Obstacle]:
 def _names(modules: object, name: str) -> bool:
     """Whether a list of module names, or a regular expression, names a module, as PEFT matches them."""
     if isinstance(modules, list):
-        return any(name == one or name.endswith(f".{one}") for one in modules)
+        return any(name == module or name.endswith(f".{module}") for module in modules)
     if not isinstance(modules, str) or is_all_linear(modules):
         return False
     return any(ask((modules,), (name,))[0].finds)

@@ -2,9 +2,8 @@
 
 A local config.json with `auto_map` names the model's own code. If transformers has a class for the `model_type`, it
 uses that, whatever auto_map says; otherwise it raises ValueError without `trust_remote_code: true`, after the plan and
-the queue. This is an error if the installed transformers trains the model and lacks the class, and a warning for a
-release that is not installed, since grpo-run knows only its common types. As for all code, a run asks for consent
-first.
+the queue. This is an error if the transformers of this machine lacks the class, and a warning with `--target`, since
+grpo-run knows only the common types of a release. As for all code, a run asks for consent first.
 """
 
 from collections.abc import Iterator
@@ -22,8 +21,8 @@ def check(context: Context) -> Iterator[Finding]:
     config = model_config(context)
     if config is None or not has_own_code(config) or context.value(TRUST) is True or is_known_type(config):
         return
-    kind, is_here = str(config.get("model_type")), context.facts.origins.get("transformers") == "installed"
-    is_in_transformers = has_installed_class(kind) if is_here else None
+    kind = str(config.get("model_type"))
+    is_in_transformers = None if context.stack.declared else has_installed_class(kind)
     if is_in_transformers:
         return
     if is_in_transformers is None:

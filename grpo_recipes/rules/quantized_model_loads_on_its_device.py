@@ -10,8 +10,8 @@ visible GPUs it splits the layers between them, and in a distributed run every p
 
 from collections.abc import Iterator
 
-from grpo_recipes.rules._shared.context import Context, decided
-from grpo_recipes.rules._shared.loaded_model import quantized
+from grpo_recipes.rules._shared.context import Context, rule_setting
+from grpo_recipes.rules._shared.loaded_model import is_quantized
 from grpo_recipes.rules._shared.settings import Setting
 
 ID = "QNT003"
@@ -21,6 +21,6 @@ READS = ("distributed.strategy",)
 
 def decide(context: Context) -> Iterator[Setting]:
     strategy = context.value("distributed.strategy")
-    if quantized(context) and strategy not in ("zero3", "fsdp2"):
+    if is_quantized(context) and strategy not in ("zero3", "fsdp2"):
         why = "each process holds the whole quantized model on its own device"
-        yield decided(OWNS[0], "local_rank", why)
+        yield rule_setting(OWNS[0], "local_rank", why)

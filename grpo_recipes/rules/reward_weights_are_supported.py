@@ -16,7 +16,7 @@ def check(context: Context) -> Iterator[Finding]:
     for index, reward in enumerate(context.items("rewards")):
         if reward["weight"] == 1:
             continue
-        said = f"reward {index + 1} has weight {reward['weight']}, but this TRL ignores weights"
+        message = f"reward {index + 1} has weight {reward['weight']}, but this TRL ignores weights"
         because = f"trl {context.stack.version('trl')} adds up the rewards without weights"
         fix = "weight: 1.0 with the factor in the reward's code, or trl==0.15.2"
-        yield context.wrong(said, "rewards", because, 1.0, at=("rewards", index, "weight"), fix=fix)
+        yield context.wrong(message, "rewards", because, 1.0, at=("rewards", index, "weight"), fix=fix)
