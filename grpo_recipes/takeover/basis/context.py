@@ -2,14 +2,15 @@
 
 import os
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from grpo_recipes.facts.classified import classified_fields
 from grpo_recipes.schemas.models import sections
-from grpo_recipes.schemas.section import written_fields
-from grpo_recipes.takeover.basis.draft import Draft, Given
-from grpo_recipes.takeover.basis.read import WORDS
+from grpo_recipes.schemas.section import fields_by_key
+from grpo_recipes.takeover.basis.draft import Draft, Fate, Given, Row, Unreadable
+from grpo_recipes.takeover.basis.read import WORDS, as_trl_reads
 from grpo_recipes.takeover.basis.release import Release
 
 SERVER_ADDRESS = ("vllm_server_base_url", "vllm_server_host", "vllm_server_port")
@@ -48,32 +49,47 @@ class Situation:
     @property
     def starts_server(self) -> bool:
         """Whether the run will start a vLLM server, which gets its own machine if there are several."""
-        said = {**self.given.taken, **self.given.values}
-        if WORDS.get(str(said.get("use_vllm")).lower()) is not True or self._names_server:
+        asked = {**self.given.taken, **self.given.values}
+        fields = self.release.fields
+        if WORDS.get(str(asked.get("use_vllm")).lower()) is not True or self.names_server:
             return False
-        mode = said.get("vllm_mode") if "vllm_mode" in self.release.fields else None
-        return (self._mode_where_unsaid if mode is None else mode) == "server"
+        if "vllm_mode" not in fields:  # 0.16 and 0.17 only have a server, earlier ones none
+            return "vllm_server_host" in fields
+        mode = asked.get("vllm_mode")
+        return (fields["vllm_mode"].default if mode is None else mode) == "server"
+
+    @property
+    def names_server(self) -> bool:
+        """Whether the configuration has the address of a server."""
+        asked = {**self.given.taken, **self.given.values}
+        return any(asked.get(name) is not None for name in SERVER_ADDRESS)
 
     @property
     def server_gpus(self) -> int:
         """The GPUs of the run's server besides those of the training processes; none with several machines."""
         if not self.starts_server or self.draft.values.get("launch.num_nodes", 1) != 1:
             return 0
-        said = self.draft.values.get("vllm_server.gpus", 1)
-        return said if isinstance(said, int) and said > 0 else 1
+        gpus = self.draft.values.get("vllm_server.gpus", 1)
+        return gpus if isinstance(gpus, int) and gpus > 0 else 1
 
-    @property
-    def _names_server(self) -> bool:
-        said = {**self.given.taken, **self.given.values}
-        return any(said.get(name) is not None for name in SERVER_ADDRESS)
+    def read(self, name: str, kind: str, where: str = "") -> object:
+        """The value that TRL's parser makes of a key; None without one, or, with a row, if TRL cannot take it."""
+        try:
+            return as_trl_reads(self.given.values[name], kind) if name in self.given else None
+        except Unreadable as problem:
+            self.given.refuse_key(name, f"TRL cannot take it: {problem}", where)
+            return None
 
-    @property
-    def _mode_where_unsaid(self) -> object:
-        """The release's default vLLM mode: 0.16 and 0.17 only have a server, earlier ones none."""
-        there = self.release.fields.get("vllm_mode")
-        if there is not None:
-            return there.default
-        return "server" if "vllm_server_host" in self.release.fields else "colocate"
+    def block(self, name: str, where: str) -> Given:
+        """The keys in the map of a key, which may be written as JSON; none, with a row, if there are none."""
+        block = self.read(name, "dict | str | None", where)
+        if name in self.given:
+            self.given.values[name] = block
+            if not block:
+                self.given.map_key(name)
+            elif not isinstance(block, Mapping):
+                self.given.refuse_key(name, "it must be a map", where)
+        return self.given.inside(name)
 
     def value(self, name: str) -> object:
         """The future value of a GRPOConfig field: from the recipe, the input, or the release's default."""
@@ -87,11 +103,21 @@ class Situation:
         default = self.release.fields.get(name)
         return None if default is None else default.default
 
+    def settle(self, name: str, where: str, fate: Fate, because: str) -> None:
+        """Changes the fate of the key that became this recipe key; a default of the release gets a row."""
+        rows = self.draft.rows
+        for index, row in enumerate(rows):
+            if row.where == (where,) and row.fate != "refused":
+                rows[index] = replace(row, fate=fate, because=because)
+                return
+        key = f"{name} (the default of trl {self.release.trl})"
+        rows.append(Row(key, self.draft.values[where], fate, (where,), because))
+
 
 def format_value(key: str) -> object:
     """The default of format 1 for a recipe key."""
     section, _, name = key.rpartition(".")
-    return written_fields(sections()[section])[name].get_default(call_default_factory=True)
+    return fields_by_key(sections()[section])[name].get_default(call_default_factory=True)
 
 
 def beside_the_recipe(path: str, folder: str) -> str:

@@ -1,10 +1,12 @@
 """The draft of a recipe, and the fate of every key that was read for it."""
 
-from collections.abc import Mapping
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 ANYWAY = "what grpo-run does anyway"
+Entry = Mapping[str, Any] | Sequence[Mapping[str, Any]]
 Fate = Literal["mapped", "emulated", "refused"]
 
 
@@ -44,6 +46,25 @@ class Draft:
             self.comments[where] = comment
 
 
+class Unreadable(Exception):
+    """A key cannot have this value; says why."""
+
+
+def _texts(value: object) -> list[str]:
+    if not isinstance(value, str | list):
+        raise Unreadable("it must be a list")
+    return list(map(str, value if isinstance(value, list) else [value]))
+
+
+# The conversions of a table.
+CONVERSIONS: dict[str, Callable[[Any], object]] = {
+    "": lambda value: value,
+    "list": lambda value: value if isinstance(value, list) else [value],
+    "text": str,
+    "texts": _texts,
+}
+
+
 @dataclass(slots=True)
 class Given:
     """The input's unprocessed keys, by TRL's names.
@@ -63,6 +84,11 @@ class Given:
         """The key as the input spells it."""
         return self.names.get(name, name)
 
+    def rename(self, name: str, today: str) -> None:
+        """Moves a key to its name today, unless that is there too."""
+        if name in self and today not in self:
+            self.values[today], self.names[today] = self.values.pop(name), name
+
     def take(self, name: str) -> object:
         """The value of a key, which is then processed; None without it."""
         value = self.values.pop(name, None)
@@ -75,54 +101,74 @@ class Given:
         values = dict(block) if isinstance(block, Mapping) else {}
         return Given(values, self.draft, {key: f"{self.name(name)}.{key}" for key in values})
 
-    def mapped(self, name: str, where: str | None, value: object = None, because: str = "") -> None:
-        """Moves the key to a recipe key, or, with None, to what grpo-run does anyway."""
-        self._settle(name, "mapped", where, value, because)
-
-    def told(self, name: str, fate: Fate, where: str, because: str) -> None:
-        """Adds a row for a key whose value is written together with others."""
-        said = self.values.pop(name, self.taken.get(name))
-        self.taken[name] = said
-        self.draft.rows.append(Row(self.name(name), said, fate, (where,), because))
-
-    def emulated(self, name: str, where: str | None, value: object, because: str) -> None:
-        """Records that the recipe expresses a key differently, which the user should know."""
-        self._settle(name, "emulated", where, value, because)
-        if where:
-            self.draft.comments[where] = f"{self.name(name)}: {because}"
-
-    def refused(self, name: str, because: str, where: str | None = None) -> None:
-        """Records that a recipe has no equivalent. where: the recipe key or section at which to say so."""
-        said = self.values.pop(name, self.taken.get(name))
-        self.draft.rows.append(Row(self.name(name), said, "refused", (where,) if where else (), because))
-
-    def answer(self, name: str, said: Mapping[str, Any] | None, anyway: str = "") -> None:
-        """The row of a key that a table decides. anyway: why a key that is not in the table has no effect."""
-        value = self.values[name]
-        if said is None:
-            if anyway:
-                self.emulated(name, None, None, anyway)
-            else:
-                self.refused(name, "no recipe key has this meaning")
-        elif any(_says(value, one) for one in said.get("unless", ())):
-            self.mapped(name, None, because=ANYWAY)
-        elif value in said.get("for", ()):
-            self.emulated(name, None, None, said["does"])
-        elif said.get("fate") == "emulated":
-            self.emulated(name, None, None, said["because"])
-        else:
-            self.refused(name, said["because"])
-
-    def _settle(self, name: str, fate: Fate, where: str | None, value: object, because: str) -> None:
-        said = self.values.pop(name, self.taken.get(name))
-        self.taken[name] = said
+    def map_key(self, name: str, where: str = "", value: object = None, because: str = "") -> None:
+        """Moves the key to a recipe key, or, without one, to what grpo-run does anyway."""
+        self.add_row(name, "mapped", where, because)
         if where:
             self.draft.values[where] = value
-        self.draft.rows.append(Row(self.name(name), said, fate, (where,) if where else (), because))
+
+    def emulate_key(self, name: str, because: str, where: str = "", value: object = None) -> None:
+        """Records that the recipe expresses a key differently, which the user should know."""
+        self.add_row(name, "emulated", where, because)
+        if where:
+            self.draft.put(where, value, f"{self.name(name)}: {because}")
+
+    def refuse_key(self, name: str, because: str, where: str = "") -> None:
+        """Records that a recipe has no equivalent. where: the recipe key or section at which to say so."""
+        self.add_row(name, "refused", where, because)
+
+    def add_row(self, name: str, fate: Fate, where: str, because: str) -> None:
+        """Adds the row of a key, without a value in the recipe."""
+        self.taken[name] = self.values.pop(name, self.taken.get(name))
+        self.draft.rows.append(Row(self.name(name), self.taken[name], fate, (where,) if where else (), because))
+
+    def answer(self, name: str, entry: Entry | None) -> None:
+        """Adds the row that a table has for a key.
+
+        entry: one case, or several, of which the first counts that has the value in `is`, or no `is`. home: the recipe
+        key, which gets `value`, or else the key's own, converted by `as`. unless: values for what grpo-run does anyway.
+        at: the key or section at which to say that it is refused.
+        """
+        value = self.values[name]
+        cases = cases_of(entry or {"because": "no recipe key has this meaning"})
+        case = next(case for case in cases if "is" not in case or is_among(value, case["is"]))
+        home, because = case.get("home", ""), case.get("because", "").replace("{value}", str(value))
+        fate = case.get("fate", "mapped" if home else "refused")
+        write = case.get("value", CONVERSIONS[case.get("as", "")](value))
+        if is_among(value, case.get("unless", ())):
+            self.map_key(name, because=ANYWAY)
+        elif fate == "refused":
+            self.refuse_key(name, because, case.get("at", ""))
+        elif fate == "mapped":
+            self.map_key(name, home, write, because)
+        else:
+            self.emulate_key(name, because, home, write)
+
+    def answers(self, table: Mapping[str, Any], otherwise: Mapping[str, Any] | None = None) -> None:
+        """Adds the rows that a table has for all remaining keys. otherwise: the entry of keys that it lacks."""
+        for name in list(self.values):
+            self.answer(name, table.get(name, otherwise))
+
+    def file(self, name: str, folder: str, option: str, where: str) -> str | None:
+        """The path of the file that a key names. None, with a row, if there is none in the folder."""
+        path = os.path.join(folder, str(self.values[name]))
+        if not os.path.isfile(path):
+            self.refuse_key(name, f"it is not next to this file: add {option} FILE", where)
+            return None
+        self.map_key(name, because="its own keys follow")
+        return path
 
 
-def _says(value: object, known: object) -> bool:
-    """Whether a value is the known one, or a mapping that contains part of it and nothing else."""
-    if isinstance(value, dict) and isinstance(known, dict):
-        return value.items() <= known.items()
-    return value == known and isinstance(value, bool) == isinstance(known, bool)
+def cases_of(entry: Entry) -> Sequence[Mapping[str, Any]]:
+    """The cases of an entry."""
+    return [entry] if isinstance(entry, Mapping) else entry
+
+
+def is_among(value: object, known: Iterable[object]) -> bool:
+    """Whether a value is a known one, or a mapping that contains part of one and nothing else."""
+    return any(
+        value.items() <= other.items()
+        if isinstance(value, dict) and isinstance(other, dict)
+        else value == other and isinstance(value, bool) == isinstance(other, bool)
+        for other in known
+    )

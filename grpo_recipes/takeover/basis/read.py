@@ -12,8 +12,8 @@ import yaml
 
 from grpo_recipes.contract.exits import Refusal
 from grpo_recipes.contract.findings.finding import Finding
-from grpo_recipes.takeover.basis.draft import Draft, Row
-from grpo_recipes.yaml.load import TAKE_OVER_SCRIPT, script_line
+from grpo_recipes.takeover.basis.draft import Draft, Row, Unreadable
+from grpo_recipes.yaml.load import script
 from grpo_recipes.yaml.page import read_recipe
 
 MOST_VALUES = 10_000
@@ -29,10 +29,9 @@ def read_mapping(path: str, draft: Draft, label: str = "") -> dict[str, object]:
     text = read_recipe(path)
     if isinstance(text, Finding):
         raise Refusal(text)
-    if path.endswith(".py") and script_line(text) is not None:
-        raise Refusal.of(
-            f"{path}: it is a Python script", because="init --from reads YAML and JSON", fix=TAKE_OVER_SCRIPT
-        )
+    language = script(text) if not path.endswith((".yaml", ".yml", ".json")) else None
+    if language is not None:
+        raise Refusal.of(f"{path}: it is {language[0]}", because="init --from reads YAML and JSON", fix=language[2])
     try:
         node = yaml.compose(text, Loader=yaml.SafeLoader)
         _count(node, path)
@@ -44,44 +43,41 @@ def read_mapping(path: str, draft: Draft, label: str = "") -> dict[str, object]:
         raise Refusal.of(f"{path}: it has no keys", because="a configuration is a mapping of keys to values")
     for name in _twice(node):
         draft.rows.append(Row(f"{label}{name}", value.get(name), "emulated", (), "written twice; the last one counts"))
-    return {str(key): _plain(one) for key, one in value.items()}
+    return {str(key): _plain(part) for key, part in value.items()}
 
 
 def _count(node: yaml.Node | None, path: str) -> None:
     """Raises Refusal for a file whose aliases expand to more than any real configuration."""
-    waiting, seen = [node], 0
+    waiting, count = [node], 0
     while waiting:
-        one = waiting.pop()
-        seen += 1
-        if seen > MOST_VALUES:
+        child = waiting.pop()
+        count += 1
+        if count > MOST_VALUES:
             raise Refusal.of(f"{path}: it has more than {MOST_VALUES} values", because="no configuration is that large")
-        if isinstance(one, yaml.ScalarNode) and one.tag in _NUMBERS and len(one.value) > LONGEST_NUMBER:
+        if isinstance(child, yaml.ScalarNode) and child.tag in _NUMBERS and len(child.value) > LONGEST_NUMBER:
             raise Refusal.of(
-                f"{path}: it has a number of {len(one.value):,} characters",
+                f"{path}: it has a number of {len(child.value):,} characters",
                 because=f"{LONGEST_NUMBER} are the most for a number or a date",
-                fix=f"correct it in line {one.start_mark.line + 1}, or write it in quotes",
+                fix=f"correct it in line {child.start_mark.line + 1}, or write it in quotes",
             )
-        if isinstance(one, yaml.SequenceNode):
-            waiting.extend(one.value)
-        elif isinstance(one, yaml.MappingNode):
-            waiting.extend(part for entry in one.value for part in entry)
+        if isinstance(child, yaml.SequenceNode):
+            waiting.extend(child.value)
+        elif isinstance(child, yaml.MappingNode):
+            waiting.extend(part for entry in child.value for part in entry)
 
 
 def _plain(value: object) -> object:
     """A value with the dates, bytes and sets of YAML converted to texts and lists, since a recipe has none."""
     if isinstance(value, dict):
-        return {key if isinstance(key, str | int | float) else str(key): _plain(one) for key, one in value.items()}
+        return {key if isinstance(key, str | int | float) else str(key): _plain(part) for key, part in value.items()}
     if isinstance(value, list | tuple | set):
-        return [_plain(one) for one in (sorted(value, key=str) if isinstance(value, set) else value)]
+        return [_plain(part) for part in (sorted(value, key=str) if isinstance(value, set) else value)]
     return value if value is None or isinstance(value, str | int | float) else str(value)
 
 
 def _twice(node: yaml.Node | None) -> list[str]:
     names = [key.value for key, _ in node.value] if isinstance(node, yaml.MappingNode) else []
     return sorted(str(name) for name, count in Counter(map(str, names)).items() if count > 1)
-
-
-# The tables of data/, which decide the fate of simple keys.
 
 
 DATA = Path(__file__).parents[1] / "data"
@@ -92,12 +88,6 @@ def table_of(name: str) -> Mapping[str, Any]:
     """A table by its file's name without .json."""
     value: Mapping[str, Any] = json.loads((DATA / f"{name}.json").read_text(encoding="utf-8"))
     return value
-
-
-def rows_of(part: str) -> Mapping[str, Any]:
-    """A part of the table of releases."""
-    rows: Mapping[str, Any] = table_of("releases")[part]
-    return rows
 
 
 def whole_steps(values: Mapping[str, object], share: object) -> int | None:
@@ -122,8 +112,9 @@ WORDS = {"yes": True, "true": True, "t": True, "y": True, "1": True}
 WORDS |= {"no": False, "false": False, "f": False, "n": False, "0": False}
 
 
-class Unreadable(Exception):
-    """A field cannot have this value; says why."""
+def is_true(value: object) -> bool:
+    """Whether a value is true, or one of the words for it."""
+    return WORDS.get(str(value).lower(), False)
 
 
 def as_trl_reads(value: object, annotation: str) -> object:

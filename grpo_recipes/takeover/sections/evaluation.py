@@ -1,9 +1,7 @@
 """Takes over the trainer's evaluation: the same rewards on the split that TRL's script evaluates."""
 
-from collections.abc import Mapping
-
 from grpo_recipes.takeover.basis.context import Situation
-from grpo_recipes.takeover.basis.read import WORDS, Unreadable, as_trl_reads, whole_steps
+from grpo_recipes.takeover.basis.read import is_true, table_of, whole_steps
 
 STRATEGY = "eval_strategy"
 KEYS = (STRATEGY, "eval_steps", "eval_on_start", "dataset_test_split")
@@ -15,125 +13,85 @@ BY_REWARD = f"{KEEP} uses the held-out reward, where greater is better"
 
 def take_evaluation(situation: Situation) -> None:
     """Takes over all keys about the evaluation during training, and about its best result."""
-    _take_strategy(situation)
-    best = situation.given.values.get(BEST)
-    if best is True or WORDS.get(str(best).lower(), False):
+    given = situation.given
+    given.rename("evaluation_strategy", STRATEGY)
+    strategy = given.values.get(STRATEGY, "no")
+    if strategy in ("steps", "epoch"):
+        _take_strategy(situation, str(strategy))
+    elif strategy not in ("no", False, None):
+        given.refuse_key(STRATEGY, "it must be no, steps or epoch", "evaluation")
+    for name in KEYS:
+        if name in given:
+            given.map_key(name, because="no `evaluation`" if name == STRATEGY else OFF)
+    if is_true(given.values.get(BEST)):
         _take_best(situation)
 
 
-def _take_strategy(situation: Situation) -> None:
-    given = situation.given
-    if "evaluation_strategy" in given and STRATEGY not in given:
-        given.values[STRATEGY] = given.values.pop("evaluation_strategy")
-        given.names[STRATEGY] = "evaluation_strategy"
-    strategy = given.values.get(STRATEGY, "no")
-    if strategy in ("no", False, None):
-        _without(situation)
-        return
-    if strategy not in ("steps", "epoch"):
-        given.refused(STRATEGY, "it must be no, steps or epoch", "evaluation")
-        _without(situation)
-        return
-    split = given.values.get("dataset_test_split", "test")
+def _take_strategy(situation: Situation, strategy: str) -> None:
+    given, draft = situation.given, situation.draft
     if "dataset_test_split" in given:
-        given.mapped("dataset_test_split", "evaluation.split", str(split))
+        given.map_key("dataset_test_split", "evaluation.split", str(given.values["dataset_test_split"]))
     else:
-        situation.draft.put("evaluation.split", str(split), "TRL's own default")
-    situation.draft.put("evaluation.greedy", False, "like TRL, which samples")
-    _when(situation, str(strategy))
+        draft.put("evaluation.split", "test", "TRL's own default")
+    draft.put("evaluation.greedy", False, "like TRL, which samples")
+    if strategy == "epoch":
+        given.emulate_key(STRATEGY, "grpo-run evaluates by steps: here after the last one", EVERY, 0)
+        if "eval_steps" in given:
+            given.map_key("eval_steps", because="not read with eval_strategy epoch")
+    else:
+        given.emulate_key(STRATEGY, "grpo-run measures the same rewards; one completion for each prompt")
+        _take_steps(situation)
+    if "eval_on_start" in given:
+        given.map_key("eval_on_start", "evaluation.at_start", is_true(given.values["eval_on_start"]))
+    else:
+        draft.put("evaluation.at_start", False, "TRL's own default")
 
 
-def _without(situation: Situation) -> None:
-    given = situation.given
-    for name in KEYS:
-        if name in given:
-            given.mapped(name, None, because="no `evaluation`" if name == STRATEGY else OFF)
-
-
-def _when(situation: Situation, strategy: str) -> None:
+def _take_steps(situation: Situation) -> None:
     given = situation.given
     steps = given.values.get("eval_steps") or given.values.get("logging_steps")
     steps = whole_steps({**given.taken, **given.values}, steps) or steps
-    if strategy == "epoch":
-        given.emulated(STRATEGY, "evaluation.every_steps", 0, "grpo-run evaluates by steps: here after the last one")
-        if "eval_steps" in given:
-            given.mapped("eval_steps", None, because="not read with eval_strategy epoch")
+    if not isinstance(steps, int | float) or not float(steps).is_integer() or steps < 1:
+        given.values.setdefault("eval_steps", steps)
+        reason = "a share of all steps; choose their number" if steps else "TRL's own default is logging_steps"
+        given.emulate_key("eval_steps", reason, EVERY, 0)
+    elif "eval_steps" in given:
+        given.map_key("eval_steps", EVERY, int(steps))
     else:
-        given.emulated(STRATEGY, None, None, "grpo-run measures the same rewards; one completion for each prompt")
-        whole = isinstance(steps, int | float) and float(steps).is_integer() and steps >= 1
-        if not whole:
-            given.values.setdefault("eval_steps", steps)
-            reason = "a share of all steps; choose their number" if steps else "TRL's own default is logging_steps"
-            given.emulated("eval_steps", "evaluation.every_steps", 0, reason)
-        elif "eval_steps" in given:
-            given.mapped("eval_steps", "evaluation.every_steps", int(float(str(steps))))
-        else:
-            situation.draft.put("evaluation.every_steps", int(float(str(steps))), "TRL takes logging_steps")
-    start = given.values.get("eval_on_start", False)
-    begins = start is True or WORDS.get(str(start).lower(), False)
-    if "eval_on_start" in given:
-        given.mapped("eval_on_start", "evaluation.at_start", begins)
-    else:
-        situation.draft.put("evaluation.at_start", False, "TRL's own default")
+        situation.draft.put(EVERY, int(steps), "TRL takes logging_steps")
 
 
 def _take_best(situation: Situation) -> None:
     """Takes over the best checkpoint; TRL can use any logged figure, a recipe only the held-out reward."""
     given, draft = situation.given, situation.draft
-    said = str(given.values.get(METRIC) or "loss")
-    metric = said.removeprefix("eval_")
-    greater = given.values.get(GREATER)
-    is_greater = not metric.endswith("loss") if greater is None else WORDS.get(str(greater).lower(), False)
+    figure = str(given.values.get(METRIC) or "loss")
+    metric, greater = figure.removeprefix("eval_"), given.values.get(GREATER)
+    is_greater = not metric.endswith("loss") if greater is None else is_true(greater)
     every = draft.values.get(EVERY, 0)
     if not isinstance(every, int) or every == 0:
-        given.refused(BEST, f"it needs evaluations by steps: write {EVERY} with {KEEP}", KEEP)
+        given.refuse_key(BEST, f"it needs evaluations by steps: write {EVERY} with {KEEP}", KEEP)
     elif metric != "reward" or not is_greater:
-        given.refused(BEST, f"it takes the {'greatest' if is_greater else 'least'} {said}; {BY_REWARD}", KEEP)
+        given.refuse_key(BEST, f"it takes the {'greatest' if is_greater else 'least'} {figure}; {BY_REWARD}", KEEP)
     else:
-        given.mapped(BEST, KEEP, True)
+        given.map_key(BEST, KEEP, True)
         saves = given.values.get(SAVES)
         if isinstance(saves, int) and saves > 0 and every % saves:
-            given.emulated(SAVES, f"training.{SAVES}", every, f"{KEEP} has a checkpoint at each evaluation")
+            given.emulate_key(SAVES, f"{KEEP} has a checkpoint at each evaluation", f"training.{SAVES}", every)
     for name in (METRIC, GREATER):
-        if name in given:
-            given.mapped(name, None, because=BY_REWARD) if KEEP in draft.values else given.refused(
-                name, BY_REWARD, KEEP
-            )
-
-
-NAME = "generation_kwargs"
-HOMES = {name: f"generation.{name}" for name in ("temperature", "top_p", "top_k", "min_p", "repetition_penalty")}
-HOMES |= {"stop": "generation.stop", "stop_strings": "generation.stop", "stop_token_ids": "generation.stop_token_ids"}
-HOMES |= {"max_new_tokens": "generation.max_completion_length", "max_tokens": "generation.max_completion_length"}
-HOMES |= {"min_new_tokens": "generation.min_tokens", "min_tokens": "generation.min_tokens"}
+        if name in given and KEEP in draft.values:
+            given.map_key(name, because=BY_REWARD)
+        elif name in given:
+            given.refuse_key(name, BY_REWARD, KEEP)
 
 
 def take_generation(situation: Situation) -> None:
-    """Takes over the keys inside generation_kwargs, with one row for each."""
+    """Takes over the keys inside generation_kwargs, which override those of the configuration."""
     given = situation.given
-    if NAME not in given:
+    if "generation_kwargs" not in given:
         return
-    try:
-        block = as_trl_reads(given.take(NAME), "dict | str | None")
-    except Unreadable as problem:
-        given.refused(NAME, f"TRL cannot take it: {problem}", "generation")
-        return
-    if not block:
-        given.mapped(NAME, None)
-        return
-    if not isinstance(block, Mapping):
-        given.refused(NAME, "it must be a map", "generation")
-        return
-    for key, value in block.items():
-        spelled = f"{NAME}.{key}"
-        given.taken[spelled], given.names[spelled] = value, f"{given.name(NAME)}.{key}"
-        where = HOMES.get(str(key))
-        if where is None:
-            given.refused(spelled, "no release-independent key of `generation` has this meaning", "generation")
-        elif where in ("generation.stop", "generation.stop_token_ids"):
-            listed = value if isinstance(value, list) else [value]
-            given.emulated(spelled, where, listed, "on every backend; the token that completes it stays")
-        else:
-            if str(key) in given:
-                given.emulated(str(key), None, None, f"{spelled} wins")
-            given.mapped(spelled, where, value)
+    inside = situation.block("generation_kwargs", "generation")
+    table = table_of("trl")["generation_kwargs"]
+    for key in list(inside.values):
+        if "home" in table.get(key, {}) and str(key) in given and "fate" not in table[key]:
+            given.emulate_key(str(key), f"generation_kwargs.{key} wins")
+        inside.answer(key, table.get(key, table["unknown"]))

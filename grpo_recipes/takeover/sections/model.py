@@ -4,53 +4,36 @@ import re
 from collections.abc import Mapping
 
 from grpo_recipes.takeover.basis.context import Situation, beside_the_recipe
-from grpo_recipes.takeover.basis.read import Unreadable, as_trl_reads, rows_of, table_of
+from grpo_recipes.takeover.basis.read import is_true, table_of
 from grpo_recipes.user_files.model_config import read_model_config
 
 IGNORED = "`trl grpo` before 0.26 reads it and loads the model without it"
+NO_QUANTIZATION = "read only with load_in_4bit or load_in_8bit"
 DTYPES = ("float32", "bfloat16", "float16")
-# ModelConfig's keys of LoRA, their types, LoraConfig's names, and ModelConfig's defaults that differ from PEFT's.
-LORA: dict[str, tuple[str, str, object]] = {
-    "lora_r": ("int", "lora.r", 16),
-    "lora_alpha": ("int", "lora.lora_alpha", 32),
-    "lora_dropout": ("float", "lora.lora_dropout", 0.05),
-    "lora_target_modules": ("list[str] | str | None", "lora.target_modules", None),
-    "lora_target_parameters": ("list[str] | str | None", "lora.target_parameters", None),
-    "lora_modules_to_save": ("list[str] | None", "lora.modules_to_save", None),
-    "use_rslora": ("bool", "lora.use_rslora", False),
-    "use_dora": ("bool", "lora.use_dora", False),
-}
-QUANTIZATION = {
-    "load_in_8bit": ("bool", "quantization.load_in_8bit"),
-    "load_in_4bit": ("bool", "quantization.load_in_4bit"),
-    "bnb_4bit_quant_type": ("str", "quantization.bnb_4bit_quant_type"),
-    "use_bnb_nested_quant": ("bool", "quantization.bnb_4bit_use_double_quant"),
-    "bnb_4bit_quant_storage": ("str | None", "quantization.bnb_4bit_quant_storage"),
-}
 # Config keys of mixtures of experts, and the names of such models.
 EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts", "router_aux_loss_coef")
 MIXTURE = re.compile(
     r"moe|mixtral|\d+x\d+b|-a\d+(\.\d+)?b|gpt-oss|deepseek-?v[23]|llama-4|glm-4\.[5-9]|kimi-k|minimax|jamba|dbrx",
     re.IGNORECASE,
 )
-LOADING = {"dtype": "dtype", "torch_dtype": "dtype", "revision": "model_revision"}
-LOADING |= {name: name for name in ("attn_implementation", "trust_remote_code")}
+LOADING = ("dtype", "torch_dtype", "model_revision", "attn_implementation", "trust_remote_code")
 NO_ADAPTER = "the configuration does not say whether the script passes one; if it does, write its values under `lora`"
 
 
 def take_model(situation: Situation) -> None:
     """Takes over all keys about the model."""
-    given = situation.given
+    given, home = situation.given, "model.model_name_or_path"
     if given.values.get("model_name_or_path"):
         name = str(given.values["model_name_or_path"])
-        given.mapped("model_name_or_path", "model.model_name_or_path", beside_the_recipe(name, situation.folder))
+        given.map_key("model_name_or_path", home, beside_the_recipe(name, situation.folder))
     else:
-        situation.draft.put("model.model_name_or_path", "owner/model", "no model was named: replace it with yours")
-        given.refused("model_name_or_path", "the configuration names no model", "model.model_name_or_path")
+        situation.draft.put(home, "owner/model", "no model was named: replace it with yours")
+        given.refuse_key("model_name_or_path", "the configuration names no model", home)
         if "use_peft" not in given:
-            given.refused("peft_config", NO_ADAPTER, "model.model_name_or_path")
-    _loading_arguments(situation)
-    for name in ("dtype", "torch_dtype", "model_revision", "attn_implementation", "trust_remote_code"):
+            given.refuse_key("peft_config", NO_ADAPTER, home)
+    if "model_init_kwargs" in given:
+        _loading_arguments(situation)
+    for name in LOADING:
         if name in given:
             _loading(situation, name)
     _quantization(situation)
@@ -59,62 +42,44 @@ def take_model(situation: Situation) -> None:
 
 def _loading_arguments(situation: Situation) -> None:
     """Takes over model_init_kwargs: its keys override those of ModelConfig, as in TRL's script."""
-    given = situation.given
-    if "model_init_kwargs" not in given:
-        return
-    try:
-        block = as_trl_reads(given.take("model_init_kwargs"), "dict | str | None")
-    except Unreadable as problem:
-        given.refused("model_init_kwargs", f"TRL cannot take it: {problem}", "model")
-        return
-    if not isinstance(block, Mapping) or not block:
-        given.mapped("model_init_kwargs", None)
-        return
-    for key, value in block.items():
-        name = LOADING.get(str(key))
-        spelled = f"model_init_kwargs.{key}"
-        if name is None:
-            given.names[spelled] = spelled
-            given.taken[spelled] = value
-            if key == "use_cache":
-                given.emulated(spelled, None, None, "the cache is on for generation and off for training")
-            else:
-                given.refused(spelled, "the model is loaded with the values under `model` and `quantization`", "model")
+    given, inside = situation.given, situation.block("model_init_kwargs", "model")
+    for key in list(inside.values):
+        name = {"torch_dtype": "dtype", "revision": "model_revision"}.get(key, str(key))
+        if name not in LOADING or key == "model_revision":
+            inside.answer(key, table_of("trl")["model_init_kwargs"].get(key, table_of("trl")["model_init"]))
             continue
         if name in given:
-            given.emulated(name, None, None, f"{spelled} wins")
-        given.values[name], given.names[name] = value, spelled
+            given.emulate_key(name, f"model_init_kwargs.{key} wins")
+        given.values[name], given.names[name] = inside.values[key], inside.name(key)
         _loading(situation, name, always=True)
 
 
 def _loading(situation: Situation, name: str, *, always: bool = False) -> None:
-    given = situation.given
-    value = given.values[name]
-    where = f"model.{'dtype' if name == 'torch_dtype' else name}"
-    if not always and not _is_read(situation, where.removeprefix("model.")):
-        given.emulated(name, None, None, IGNORED)
-        situation.draft.comments["model"] = f"{name}: {IGNORED}"
-    elif where in situation.draft.values:
-        given.emulated(name, None, None, f"{where} is already set")
+    given, draft = situation.given, situation.draft
+    value, key = given.values[name], name.removeprefix("torch_")
+    where, word = f"model.{key}", str(value).removeprefix("torch.")
+    if not always and not _is_read(situation, key):
+        given.emulate_key(name, IGNORED)
+        draft.comments["model"] = f"{name}: {IGNORED}"
+    elif where in draft.values:
+        given.emulate_key(name, f"{where} is already set")
     elif name == "trust_remote_code":
-        given.mapped(name, where, value in (True, "true", "True", "yes", 1))
-    elif where == "model.dtype" and value is not None and str(value).removeprefix("torch.") not in DTYPES:
-        own = _own_dtype(situation) if value == "auto" else None
-        if own is None:
-            given.refused(name, f"a recipe sets the dtype of the weights to {', '.join(DTYPES)}, not {value}", where)
-        else:
-            given.emulated(name, where, own, "as in the model's own config")
+        given.map_key(name, where, is_true(value))
     elif value is None:
-        given.mapped(name, None)
+        given.map_key(name)
+    elif key != "dtype" or word in DTYPES:
+        given.map_key(name, where, word)
+    elif value == "auto" and (own := _own_dtype(situation)) is not None:
+        given.emulate_key(name, "as in the model's own config", where, own)
     else:
-        given.mapped(name, where, str(value).removeprefix("torch."))
+        given.refuse_key(name, f"a recipe sets the dtype of the weights to {', '.join(DTYPES)}, not {value}", where)
 
 
 def _is_read(situation: Situation, name: str) -> bool:
     """Whether the script passes a key of ModelConfig to the model; a script without rewards is its author's."""
     if not {"reward_funcs", "reward_model_name_or_path"} & set(situation.given.values):
         return True
-    window = rows_of("script_loads_the_model").get(situation.dialect, {}).get(name)
+    window = table_of("releases")["script_loads_the_model"].get(situation.dialect, {}).get(name)
     return window is None or situation.release.is_in({"trl": window})
 
 
@@ -136,59 +101,45 @@ def _own_dtype(situation: Situation) -> str | None:
     return own if own in DTYPES else None
 
 
-def _read(situation: Situation, name: str, kind: str) -> object:
-    """The value of a key; None, with a row, if TRL cannot take it."""
+def _section(situation: Situation, part: str, off: str) -> None:
+    """Takes over the keys of a section, and writes ModelConfig's defaults that differ from the libraries'.
+
+    off: why nothing reads the keys, "" if something does.
+    """
     given = situation.given
-    try:
-        return as_trl_reads(given.values.get(name), kind if name in given else "None")
-    except Unreadable as problem:
-        given.refused(name, f"TRL cannot take it: {problem}")
-        return None
+    for name, (kind, where, default) in table_of("trl")[part].items():
+        value = situation.read(name, kind)
+        value = "all-linear" if value == ["all-linear"] else value
+        if name in given and off:
+            given.add_row(name, "mapped" if off == NO_QUANTIZATION else "emulated", "", off)
+        elif name in given:
+            given.map_key(name, where if value is not None else "", value)
+        elif not off and default not in (None, False) and name not in given.taken:
+            situation.draft.put(where, default, "TRL's own default")
 
 
 def _quantization(situation: Situation) -> None:
-    given, draft = situation.given, situation.draft
-    values = {name: _read(situation, name, kind) for name, (kind, _) in QUANTIZATION.items()}
-    is_on = bool(values["load_in_4bit"] or values["load_in_8bit"])
-    read = _is_read(situation, "quantization")
-    for name, (_, where) in QUANTIZATION.items():
-        if name not in given:
-            continue
-        if not read and is_on:
-            given.emulated(name, None, None, IGNORED)
-        elif is_on and values[name] is not None:
-            given.mapped(name, where, values[name])
-        else:
-            given.mapped(name, None, because="" if name.startswith("load_in") else "read only with load_in_4bit")
-    if not (read and values["load_in_4bit"]):
-        return
-    dtype = draft.values.get("model.dtype", "float32")
-    draft.values.setdefault("quantization.bnb_4bit_quant_type", "nf4")
-    draft.put("quantization.bnb_4bit_compute_dtype", dtype, "TRL takes the dtype of the weights")
-    if situation.release.is_in(rows_of("quant_storage_is_the_dtype")) and "model.dtype" in draft.values:
-        draft.values.setdefault("quantization.bnb_4bit_quant_storage", dtype)
+    draft, is_read = situation.draft, _is_read(situation, "quantization")
+    in_4bit = situation.read("load_in_4bit", "bool")
+    is_on = in_4bit or situation.read("load_in_8bit", "bool")
+    _section(situation, "quantization", "" if is_on and is_read else IGNORED if is_on else NO_QUANTIZATION)
+    if is_read and in_4bit:
+        dtype = draft.values.get("model.dtype", "float32")
+        draft.values.setdefault("quantization.bnb_4bit_quant_type", "nf4")
+        draft.put("quantization.bnb_4bit_compute_dtype", dtype, "TRL takes the dtype of the weights")
+        if (
+            situation.release.is_in(table_of("releases")["quant_storage_is_the_dtype"])
+            and "model.dtype" in draft.values
+        ):
+            draft.values.setdefault("quantization.bnb_4bit_quant_storage", dtype)
 
 
 def _lora(situation: Situation) -> None:
-    given, draft = situation.given, situation.draft
-    wanted = _read(situation, "use_peft", "bool")
-    if "use_peft" in given:
-        given.mapped("use_peft", None, because="a `lora` section" if wanted else "no `lora` section")
-    for name, (kind, where, default) in LORA.items():
-        if not wanted:
-            if name in given:
-                given.emulated(name, None, None, "TRL reads it only with use_peft: true")
-            continue
-        value = _read(situation, name, kind) if name in given else default
-        if isinstance(value, list) and len(value) == 1 and name == "lora_target_modules":
-            value = value[0] if value[0] == "all-linear" else value
-        if name in given and value is not None:
-            given.mapped(name, where, value)
-        elif name in given:
-            given.mapped(name, None)
-        elif value not in (None, False):
-            draft.put(where, value, "TRL's own default")
-    if wanted and "lora.target_modules" not in draft.values:
+    wanted = situation.read("use_peft", "bool")
+    if "use_peft" in situation.given:
+        situation.given.map_key("use_peft", because="a `lora` section" if wanted else "no `lora` section")
+    _section(situation, "lora", "" if wanted else "TRL reads it only with use_peft: true")
+    if wanted and "lora.target_modules" not in situation.draft.values:
         _target_modules(situation)
 
 
@@ -200,4 +151,4 @@ def _target_modules(situation: Situation) -> None:
         situation.draft.put("lora.target_modules", modules, f"PEFT's own choice for {kind}")
     else:
         reason = "PEFT chooses by the model's architecture, which is not known here; write the list"
-        situation.given.refused("lora_target_modules", reason, "lora.target_modules")
+        situation.given.refuse_key("lora_target_modules", reason, "lora.target_modules")

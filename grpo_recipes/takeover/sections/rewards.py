@@ -2,175 +2,159 @@
 
 import keyword
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from functools import cache
 from typing import Any
+
+import yaml
 
 from grpo_recipes.schemas.other_names import other_names
 from grpo_recipes.takeover.basis.context import Situation, beside_the_recipe
-from grpo_recipes.takeover.basis.read import table_of
+from grpo_recipes.takeover.basis.draft import Fate, Row
+from grpo_recipes.takeover.basis.read import DATA, table_of
 from grpo_recipes.takeover.basis.write import one_line
 from grpo_recipes.user_files.functions.definitions import module_of
-from grpo_recipes.user_files.functions.installed import installed_module
+from grpo_recipes.user_files.functions.installed import find_installed_module
 
 OPEN_R1_DEFAULT = ("accuracy", "format", "tag_count")
+# Keys that no other program's script has, so that a file without rewards means open-r1's default ones.
+OF_OPEN_R1 = frozenset(("benchmarks", "dataset_mixture", "dataset_prompt_column", "hub_model_revision"))
+OF_OPEN_R1 |= {"overwrite_hub_revision", "push_to_hub_revision"}
 WITH_FILES = "with -o a stub of it is written next to the recipe"
+FILE = "rewards.py"
 
 
 def take_rewards(situation: Situation) -> None:
     """Takes over all keys about rewards, in the order of TRL's script."""
     given, draft = situation.given, situation.draft
-    rewards: list[dict[str, object]] = []
+    rewards: list[dict[str, Any]] = []
     names = _names(situation)
     model = given.values.get("reward_model_name_or_path")
     weights = _weights(situation, len(names) + (model is not None))
     if model is not None:
         rewards.append({"model": beside_the_recipe(str(model), situation.folder), "weight": weights.pop(0)})
-        given.told("reward_model_name_or_path", "mapped", "rewards", "a reward with `model`")
+        given.add_row("reward_model_name_or_path", "mapped", "rewards", "a reward with `model`")
     elif "reward_model_name_or_path" in given:
-        given.mapped("reward_model_name_or_path", None)
+        given.map_key("reward_model_name_or_path")
     for name, weight in zip(names, weights, strict=True):
+        given.taken["reward_funcs"] = name
         rewards.extend(_rewards(situation, name, weight))
     if not rewards:
         given.taken["reward_funcs"] = None
         rewards = [{"python": _stub(situation, "reward", "the configuration names no reward"), "weight": 1.0}]
     draft.values["rewards"] = rewards
-    _options(situation, names)
+    if situation.dialect == "open_r1":
+        _options(situation, names, rewards)
+    if given.values.get("rollout_func") is not None:
+        name = str(given.values["rollout_func"])
+        module, _, function = name.rpartition(".")
+        source = own_function(situation, name) or f"{module.replace('.', '/') or 'rollout'}.py:{function}"
+        given.emulate_key("rollout_func", "TRL calls the same function; its file is yours", "rollout.python", source)
 
 
 def _names(situation: Situation) -> list[str]:
     given = situation.given
     if "reward_funcs" not in given:
-        if situation.dialect != "open_r1":
+        if situation.dialect != "open_r1" or not OF_OPEN_R1 & {*given.values, *given.taken}:
             return []
-        situation.draft.comments["rewards"] = f"open-r1's own default: {', '.join(OPEN_R1_DEFAULT)}"
+        because = f"open-r1's own default: {', '.join(OPEN_R1_DEFAULT)}"
+        situation.draft.comments["rewards"] = because
+        situation.draft.rows.append(Row("reward_funcs (of open-r1)", None, "emulated", ("rewards",), because))
         return list(OPEN_R1_DEFAULT)
     value = given.take("reward_funcs")
-    if not value:
-        given.mapped("reward_funcs", None)
-    if isinstance(value, list):
-        return [str(one) for one in value]
-    if value is not None:
-        given.refused("reward_funcs", "it must be a list; TRL would split a text into letters", "rewards")
-    return []
+    if value in (None, []):
+        given.map_key("reward_funcs")
+    elif not isinstance(value, list):
+        given.refuse_key("reward_funcs", "it must be a list; TRL would split a text into letters", "rewards")
+    return list(map(str, value)) if isinstance(value, list) else []
 
 
 def _weights(situation: Situation, count: int) -> list[float]:
     """One factor for each reward, 1 by default."""
-    given = situation.given
-    value = given.take("reward_weights") if "reward_weights" in given else None
-    ones = [1.0] * count
-    if value is None:
-        if "reward_weights" in given.taken:
-            given.mapped("reward_weights", None)
-        return ones
-    if not isinstance(value, list) or len(value) != count or not all(isinstance(one, int | float) for one in value):
-        given.refused("reward_weights", f"they must be {count} numbers, one for each reward", "rewards")
-        return ones
-    given.told("reward_weights", "mapped", "rewards", "the `weight` of each reward")
-    return [float(one) for one in value]
+    given, value = situation.given, situation.given.values.get("reward_weights")
+    if isinstance(value, list) and len(value) == count and all(isinstance(weight, int | float) for weight in value):
+        given.add_row("reward_weights", "mapped", "rewards", "the `weight` of each reward")
+        return list(map(float, value))
+    if value is not None:
+        given.refuse_key("reward_weights", f"they must be {count} numbers, one for each reward", "rewards")
+    elif "reward_weights" in given:
+        given.map_key("reward_weights")
+    return [1.0] * count
 
 
-def _rewards(situation: Situation, name: str, weight: float) -> list[dict[str, object]]:
+def _rewards(situation: Situation, name: str, weight: float) -> list[dict[str, Any]]:
     """The recipe's rewards that are equivalent to one of the input."""
     given = situation.given
-    tables = other_names()["rewards"]
-    said = tables.get(situation.dialect, {}).get(name)
-    key = "reward_funcs"
-    given.taken[key] = name
-    if said is not None:
-        given.told(key, said["fate"], "rewards", f"{name}: {said['because']}")
-        if said["fate"] == "emulated":
-            _note(situation, f"{name}: {said['because']}")
-        return [_weighted(one, weight) for one in said["rewards"]]
+    row = other_names()["rewards"].get(situation.dialect, {}).get(name)
+    if row is not None:
+        given.add_row("reward_funcs", row["fate"], "rewards", f"{name}: {row['because']}")
+        if row["fate"] == "emulated":
+            _note(situation, f"{name}: {row['because']}")
+        return [{**reward, "weight": reward.get("weight", 1.0) * weight} for reward in row["rewards"]]
     if "/" in name:
-        given.told(key, "mapped", "rewards", f"{name}: a reward model")
+        given.add_row("reward_funcs", "mapped", "rewards", f"{name}: a reward model")
         return [{"model": beside_the_recipe(name, situation.folder), "weight": weight}]
-    own = own_function(situation, name)
-    if own is not None:
-        given.told(key, "emulated", "rewards", f"{name}: a function in a file, next to the recipe")
-        return [{"python": own, "weight": weight}]
     module, _, function = name.rpartition(".")
-    installed = installed_module(module) if module else None
-    if installed is not None and _has(installed.file, function):
-        given.told(key, "mapped", "rewards", f"{name}: a function of an installed package")
-        return [{"python": f"{module}:{function}", "weight": weight}]
-    return [{"python": _stub(situation, name, f"{name}: no shipped reward does this"), "weight": weight}]
+    python = own_function(situation, name)
+    installed = find_installed_module(module) if module and python is None else None
+    if python is not None:
+        given.add_row("reward_funcs", "emulated", "rewards", f"{name}: a function in a file, next to the recipe")
+    elif installed is not None and _has(installed.file, function):
+        python = f"{module}:{function}"
+        given.add_row("reward_funcs", "mapped", "rewards", f"{name}: a function of an installed package")
+    else:
+        python = _stub(situation, name, f"{name}: no shipped reward does this")
+    return [{"python": python, "weight": weight}]
 
 
 def _stub(situation: Situation, name: str, because: str) -> str:
     """`file.py:function` of a function that does not exist yet."""
     source = stub_for(situation, name)
     file, _, function = source.partition(":")
-    if situation.writes_files:
-        told = f"{because}; {function} in {file} is a stub, which raises until you write it"
-        situation.given.told("reward_funcs", "emulated", "rewards", told)
+    fate: Fate = "emulated"
+    if situation.writes_files and situation.dialect == "open_r1" and function in texts()["written"]:
+        because = f"{name}: as in open-r1, with the reward accuracy instead of its own comparison; in {file}"
+    elif situation.writes_files:
+        because = f"{because}; {function} in {file} is a stub, which raises until you write it"
         _note(situation, f"{function}: a stub in {file}, to be filled in")
     else:
-        situation.given.told("reward_funcs", "refused", "rewards", f"{because}; {WITH_FILES}")
+        fate, because = "refused", f"{because}; {WITH_FILES}"
+    situation.given.add_row("reward_funcs", fate, "rewards", because)
     return source
 
 
 def _note(situation: Situation, text: str) -> None:
-    said = situation.draft.comments.get("rewards")
-    situation.draft.comments["rewards"] = f"{said}; {text}" if said else text
+    comments = situation.draft.comments
+    comments["rewards"] = "; ".join(filter(None, (comments.get("rewards"), text)))
 
 
-def _weighted(reward: Mapping[str, object], weight: float) -> dict[str, object]:
-    own = reward.get("weight", 1.0)
-    assert isinstance(own, int | float)
-    return {**reward, "weight": own * weight}
-
-
-def _options(situation: Situation, names: Sequence[str]) -> None:
-    """Takes over the options of open-r1's own rewards."""
-    given = situation.given
-    if situation.dialect != "open_r1":
-        return
-    for option, owners in table_of("answers")["options_of_rewards"].items():
+def _options(situation: Situation, names: Sequence[str], rewards: list[dict[str, Any]]) -> None:
+    """Makes each option of open-r1's own rewards a keyword of the functions that read it."""
+    given, stubs = situation.given, situation.draft.stubs
+    for option, owners in table_of("trl")["options_of_rewards"].items():
         if option not in given:
             continue
         used = [owner for owner in owners if owner in names]
-        rewards = situation.draft.values["rewards"]
-        assert isinstance(rewards, list)
         if not used:
-            given.emulated(option, None, None, f"read only by {' and '.join(owners)}, which is not used")
-        elif not situation.writes_files and not any(reward.get("name") in used for reward in rewards):
-            given.refused(option, f"an option of {used[0]}, which no shipped reward does", "rewards")
-        else:
-            _hand_on(situation, option, used, rewards)
+            given.emulate_key(option, f"read only by {' and '.join(owners)}, which is not used")
+            continue
+        if not situation.writes_files and not any(reward.get("name") in used for reward in rewards):
+            given.refuse_key(option, f"an option of {used[0]}, which no shipped reward does", "rewards")
+            continue
+        for reward in rewards:
+            function = str(reward.get("name") or reward.get("python", "")).rpartition(":")[2]
+            if function in used:
+                reward["options"] = {**reward.get("options", {}), option: given.values[option]}
+            if function in used and function in stubs:
+                stubs[function] = (*stubs[function], option)
+        given.add_row(option, "emulated", "rewards", f"a keyword of {' and '.join(used)}")
 
 
-def _hand_on(situation: Situation, option: str, owners: Sequence[str], rewards: list[dict[str, Any]]) -> None:
-    """Makes an option a keyword of the functions that read it."""
-    given, draft = situation.given, situation.draft
-    for reward in rewards:
-        function = str(reward.get("name") or reward.get("python", "")).rpartition(":")[2]
-        if function in owners:
-            reward["options"] = {**reward.get("options", {}), option: given.values[option]}
-            if function in draft.stubs:
-                draft.stubs[function] = (*draft.stubs[function], option)
-    given.told(option, "emulated", "rewards", f"a keyword of {' and '.join(owners)}")
-
-
-# Reward functions of an author become stubs in a file next to the recipe, for the author to fill in.
-
-
-FILE = "rewards.py"
-HEAD = '''\
-"""Rewards of {config}, to be filled in.
-
-TRL calls each with the completions of a batch, and with every column of the rows by its name. A completion is a text,
-or, if the prompt is a conversation, a list of one message: completion[0]["content"].
-"""
-'''
-STUB = """
-
-def {name}({parameters}) -> list[float]:
-    \"\"\"One number for each completion{said}.\"\"\"
-    raise NotImplementedError(
-        "put the reward {name} here, or name its own file in the recipe: python: FILE.py:{name}"
-    )
-"""
+@cache
+def texts() -> dict[str, Any]:
+    """The parts of that file."""
+    parts: dict[str, Any] = yaml.safe_load((DATA / "stubs.yaml").read_text(encoding="utf-8"))
+    return parts
 
 
 def own_function(situation: Situation, name: str) -> str | None:
@@ -185,19 +169,27 @@ def own_function(situation: Situation, name: str) -> str | None:
 def stub_for(situation: Situation, name: str) -> str:
     """`file.py:function` of a new stub."""
     stubs = situation.draft.stubs
-    wanted = "".join(one if one.isalnum() and one.isascii() else "_" for one in name.rpartition(".")[2])
+    wanted = "".join(sign if sign.isalnum() and sign.isascii() else "_" for sign in name.rpartition(".")[2])
     if not wanted.isidentifier() or keyword.iskeyword(wanted):
         wanted = "reward"
-    free = (f"{wanted}{number}" for number in ("", *(f"_{count}" for count in range(2, len(stubs) + 3))))
-    function = next(one for one in free if one not in stubs)
+    numbered = (f"{wanted}_{count}" for count in range(2, len(stubs) + 3))
+    function = next(free for free in (wanted, *numbered) if free not in stubs)
     stubs[function] = ()
     return f"{_file(situation)}:{function}"
 
 
 def write_stubs(situation: Situation, config: str) -> None:
     """Writes the file of all stubs next to the recipe."""
-    if situation.draft.stubs:
-        situation.draft.files[_file(situation)] = _text(config, situation.draft.stubs)
+    if not situation.draft.stubs:
+        return
+    shown = one_line(ascii(config)[1:-1].replace("\\", "/").replace('"', "'"))
+    text = texts()["head"].replace("{{config}}", shown)
+    for name, options in situation.draft.stubs.items():
+        parameters = ", ".join(["completions", *(f"{option}=None" for option in options), "**kwargs"])
+        stub = texts()["stub"].replace("{{name}}", name).replace("{{parameters}}", parameters)
+        stub = stub.replace("{{options}}", f"; the recipe says {', '.join(options)}" if options else "")
+        text += texts()["written"].get(name, stub)
+    situation.draft.files[_file(situation)] = text
 
 
 def _file(situation: Situation) -> str:
@@ -211,12 +203,3 @@ def _has(path: str, name: str) -> bool:
         return name in module_of(path).bound
     except (OSError, SyntaxError, ValueError):
         return False
-
-
-def _text(config: str, stubs: Mapping[str, tuple[str, ...]]) -> str:
-    text = HEAD.format(config=one_line(ascii(config)[1:-1].replace("\\", "/").replace('"', "'")))
-    for name, options in stubs.items():
-        parameters = ", ".join(["completions", *(f"{option}=None" for option in options), "**kwargs"])
-        said = f"; the recipe says {', '.join(options)}" if options else ""
-        text += STUB.format(name=name, parameters=parameters, said=said)
-    return text
