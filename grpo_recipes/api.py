@@ -72,7 +72,7 @@ def load(recipe: AnyRecipe, overrides: Mapping[str, object] | None = None) -> Lo
     words = [f"{key}={_as_json(key, value)}" for key, value in (overrides or {}).items()]
     source, findings = compose(file, words, _as_yaml(recipe) if is_dict else None)
     refused = [finding for finding in findings if finding.severity == "error"]
-    if source is None or any(one.mark is None or one.mark.file == "--set" for one in refused):
+    if source is None or any(finding.mark is None or finding.mark.file == "--set" for finding in refused):
         raise Refusal(*refused)
     return LoadedRecipe(file, merged_recipe(source), source, tuple(findings))
 
@@ -86,7 +86,7 @@ def validate(
     are errors. accept: ids of rules whose errors are warnings. Raises Refusal as load, and for an unreadable target or
     an unknown id.
     """
-    return _resolved(recipe, target, strict, accept).findings
+    return _resolve(recipe, target, strict, accept).findings
 
 
 def plan(
@@ -96,7 +96,7 @@ def plan(
 
     Raises Refusal as validate, and with the findings of a recipe that has errors.
     """
-    resolution = _resolved(recipe, target, strict, accept)
+    resolution = _resolve(recipe, target, strict, accept)
     if has_errors(resolution.findings):
         raise Refusal(*(finding for finding in resolution.findings if finding.severity == "error"))
     return plan_of(resolution)
@@ -112,8 +112,8 @@ def runs(folder: str | os.PathLike[str] = "runs") -> list[dict[str, Any]]:
     from grpo_recipes.report.runs.run_row import read_runs
     from grpo_recipes.report.runs.runs_text import differing, runs_json
 
-    found = read_runs(os.fspath(folder))
-    rows: list[dict[str, Any]] = json.loads(runs_json(found, found.runs, differing(found.runs)))["runs"]
+    listing = read_runs(os.fspath(folder))
+    rows: list[dict[str, Any]] = json.loads(runs_json(listing, listing.runs, differing(listing.runs)))["runs"]
     return rows
 
 
@@ -142,7 +142,7 @@ def metrics(
             because=f"it has no {METRICS_FILE}",
             fix="name a run folder whose training has started",
         )
-    rows = [{key: value for key, value in one.items() if key != "event"} for one in read_all(path) if _is(one, event)]
+    rows = [{key: value for key, value in row.items() if key != "event"} for row in read_all(path) if _is(row, event)]
     if frame is False:
         return rows
     try:
@@ -154,21 +154,21 @@ def metrics(
     return pandas.DataFrame(rows)
 
 
-def _is(one: Mapping[str, object], event: str) -> bool:
-    return one.get("event", "step") == event
+def _is(row: Mapping[str, object], event: str) -> bool:
+    return row.get("event", "step") == event
 
 
-def _resolved(recipe: AnyRecipe, target: str | Stack | None, strict: bool, accept: Sequence[str]) -> Resolution:
-    from grpo_recipes.cli.options import chosen_stack
-    from grpo_recipes.cli.resolving import judged
+def _resolve(recipe: AnyRecipe, target: str | Stack | None, strict: bool, accept: Sequence[str]) -> Resolution:
+    from grpo_recipes.cli.options import choose_stack
+    from grpo_recipes.cli.resolving import apply_options
 
     loaded = load(recipe)
     if not isinstance(target, Stack | str | None):
         raise Refusal.of(f"a target cannot be of type {type(target).__name__}", fix='text: "tested,gpus=8xH100-80GB"')
 
-    stack = target if isinstance(target, Stack) else chosen_stack(target)
+    stack = target if isinstance(target, Stack) else choose_stack(target)
     accept = (accept,) if isinstance(accept, str) else accept
-    return judged(resolve_source(loaded.source, stack, loaded.reading), strict=strict, accepted=accept)
+    return apply_options(resolve_source(loaded.source, stack, loaded.reading), strict=strict, accepted=accept)
 
 
 def _as_json(key: str, value: object) -> str:

@@ -63,9 +63,6 @@ def _beginning(words: list[str], incomplete: str) -> "list[CompletionItem]":
     return [CompletionItem(word) for word in words if word.startswith(incomplete)]
 
 
-# Decides which rules `--accept` takes.
-
-
 # Rules whose errors no patched library can fix, with the reason.
 NEVER = {
     "DAT001": "a run needs its data",
@@ -74,7 +71,12 @@ NEVER = {
     "STK010": "a missing package cannot be patched",
     "TOK001": "a run needs its chat template",
 }
-SHIMS = {"SHM024": "shims.equal_rewards", "SHM025": "shims.less_padding"}
+SHIMS = {
+    "SHM024": "shims.equal_rewards",
+    "SHM025": "shims.less_padding",
+    "SHM032": "shims.unscored_completions",
+    "SHM033": "shims.cache_keyword",
+}
 """Rules whose shim is optional, and the shim."""
 TRUST = "TRU"
 """Prefixes of the rules that limit what a recipe may do to a machine."""

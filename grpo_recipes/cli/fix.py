@@ -23,7 +23,7 @@ from grpo_recipes.yaml.page import read_recipe
 SUGGESTED = "suggested"
 
 
-def asked_rules(text: str | None) -> tuple[str, ...] | None:
+def parse_rules(text: str | None) -> tuple[str, ...] | None:
     """The rules in --fix=BAT001,SCH003; None for all, --fix=suggested.
 
     Raises Refusal for anything else.
@@ -40,7 +40,7 @@ def asked_rules(text: str | None) -> tuple[str, ...] | None:
     return rules
 
 
-def fixed(resolution: Resolution, again: Again, rules: tuple[str, ...] | None, *, write: bool) -> Fixes:
+def fix_recipe(resolution: Resolution, again: Again, rules: tuple[str, ...] | None, *, write: bool) -> Fixes:
     """Prints the diff that fixes a recipe, and the findings that it cannot fix; writes it if requested.
 
     again: resolves the recipe with a different text. rules: also apply the suggestions of these, None for all.
@@ -76,8 +76,8 @@ def _changes(made: Fixes, before: Resolution) -> list[str]:
     """The parts of the experiment that the fixes change, if it could be trained both before and after."""
     if not made.fixed or before.refused or made.after.refused or before.context is None or made.after.context is None:
         return []
-    found = differences(plan_of(before), plan_of(made.after)).experiment
-    return [f"the experiment changes: {one.key} {one.a} -> {one.b}" for one in found]
+    changes = differences(plan_of(before), plan_of(made.after)).experiment
+    return [f"the experiment changes: {change.key} {change.a} -> {change.b}" for change in changes]
 
 
 def _counts(made: Fixes, *, is_written: bool) -> str:
@@ -96,16 +96,16 @@ def _rules(findings: Sequence[Finding]) -> list[str]:
 
 def _replace(path: str, before: str, after: str) -> None:
     """Writes the file atomically. Raises Refusal if that fails, or if another program has changed it since."""
-    place = Path(os.path.realpath(path))
+    target = Path(os.path.realpath(path))
 
     def refuse_changed() -> None:
         if read_recipe(path) != before:
             raise Refusal.of(f"{path} changed during the check", fix="check it again")
 
     try:
-        mode = stat.S_IMODE(place.stat().st_mode)
-        write_whole(place.parent, place.name, _byte_order_mark(place) + after, mode, check=refuse_changed)
-        place.chmod(mode)  # including bits that the umask removes from a new file
+        mode = stat.S_IMODE(target.stat().st_mode)
+        write_whole(target.parent, target.name, _byte_order_mark(target) + after, mode, check=refuse_changed)
+        target.chmod(mode)  # including bits that the umask removes from a new file
     except OSError as problem:
         raise Refusal.of(
             f"{path} cannot be written, and is unchanged",

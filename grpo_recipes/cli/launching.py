@@ -15,7 +15,7 @@ import click
 
 from grpo_recipes.cli.options import RunOptions
 from grpo_recipes.contract.exits import EXIT_DONE, EXIT_FAILED
-from grpo_recipes.contract.host.standard_streams import left_out
+from grpo_recipes.contract.host.standard_streams import take_output_problem
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.secrets.redact import redact
 from grpo_recipes.render.job import job_of
@@ -64,13 +64,13 @@ class Ready:
     continues_from: str | None = None
 
 
-def names_a_plan(place: str) -> bool:
+def names_a_plan(argument: str) -> bool:
     """Whether the argument of `run` is a run folder or a plan, not a recipe."""
-    return os.path.isdir(place) or place.endswith(".json")
+    return os.path.isdir(argument) or argument.endswith(".json")
 
 
-def ready_of(resolution: Resolution) -> Ready:
-    """The launch of a recipe that is not refused."""
+def prepare_run(resolution: Resolution) -> Ready:
+    """Returns what it takes to launch a recipe that is not refused."""
     assert resolution.context is not None
     source = resolution.context.source
     return Ready(plan_of(resolution), merged_recipe_text(source), files=recipe_files(source))
@@ -109,39 +109,41 @@ def ask_trust(
         click.echo(redact(line), err=True)
 
 
-def started(ready: Ready, options: RunOptions, view: "View", restart: Restart = lambda plan, folder: None) -> int:
+def start_new_run(ready: Ready, options: RunOptions, view: "View", restart: Restart = lambda plan, folder: None) -> int:
     """Writes a new run folder and, without --dry-run, starts it; returns the exit code."""
     if options.dry_run:
-        folder = _written(_tried(ready.plan, options), options.out, ready, is_code_pinned=False)
+        folder = _complete_and_write(_shorten_if_smoke(ready.plan, options), options.out, ready, is_code_pinned=False)
         click.echo(redact(json.dumps({"folder": folder}) if options.as_json else folder))
         return EXIT_DONE
-    return launched(*made(ready, options, options.out), as_json=options.as_json, view=view, restart=restart)
+    return launch_run(*create_run(ready, options, options.out), as_json=options.as_json, view=view, restart=restart)
 
 
-def made(ready: Ready, options: RunOptions, out: str | None) -> tuple[Plan, str]:
-    """The plan to launch, with its code allowed, and its new run folder."""
+def create_run(ready: Ready, options: RunOptions, out: str | None) -> tuple[Plan, str]:
+    """Asks for trust in the plan's code and writes its run folder; returns both."""
     from grpo_recipes.lock.pinned import with_pinned_code
 
-    plan = with_pinned_code(_tried(ready.plan, options), is_pinned=ready.is_pinned)
+    plan = with_pinned_code(_shorten_if_smoke(ready.plan, options), is_pinned=ready.is_pinned)
     ask_trust(plan, options.allowed, ready.files, folder=ready.continues_from)
-    return plan, _written(plan, out, ready, is_code_pinned=True)
+    return plan, _complete_and_write(plan, out, ready, is_code_pinned=True)
 
 
-def _tried(plan: Plan, options: RunOptions) -> Plan:
+def _shorten_if_smoke(plan: Plan, options: RunOptions) -> Plan:
+    """With --smoke, two steps of the plan."""
     return smoke_plan(plan) if options.smoke and not plan.smoke else plan
 
 
-def _written(plan: Plan, out: str | None, ready: Ready, *, is_code_pinned: bool) -> str:
+def _complete_and_write(plan: Plan, out: str | None, ready: Ready, *, is_code_pinned: bool) -> str:
+    """Adds digests and commits to the plan, and writes its run folder."""
     from grpo_recipes.engines.base import engine_of
     from grpo_recipes.launch.display import busy
-    from grpo_recipes.lock.pinned import completed
+    from grpo_recipes.lock.pinned import complete_plan
     from grpo_recipes.render.run_folder import write_run_folder
 
     if out is None:
         stamp = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
         out = os.path.join(ready.beside, f"{plan.name}-{'smoke-' if plan.smoke else ''}{stamp}")
     with busy("writing the run folder"):  # model and data are read for their digests, or looked up on the hub
-        whole = completed(plan, is_pinned=ready.is_pinned, is_code_pinned=is_code_pinned)
+        whole = complete_plan(plan, is_pinned=ready.is_pinned, is_code_pinned=is_code_pinned)
         whole = replace(whole, folder=os.path.abspath(out))
         _warn_of_other_profile(whole)
         return write_run_folder(whole, out, ready.recipe_text, engine_of(whole).files(whole))
@@ -152,12 +154,12 @@ def _warn_of_other_profile(plan: Plan) -> None:
     from grpo_recipes.contract.profile import OTHER, other_profile
     from grpo_recipes.user_files.local_rows import first_row
 
-    files = [data.path for data in plan.trained_data.values() if data.source == "file"]
+    files = [data.path for data in plan.training_data.values() if data.source == "file"]
     if different := [line for file in files for line in other_profile(plan, first_row(file))]:
         click.echo(redact(f"warning: {OTHER}: {'; '.join(different)}"), err=True)
 
 
-def launched(
+def launch_run(
     plan: Plan,
     folder: str,
     *,
@@ -192,18 +194,18 @@ def launched(
             _print_commands(plan, folder, commands, engine.advice(plan, folder), as_json=as_json)
             return code
     if code == EXIT_FAILED and (other := restart(plan, folder)) is not None:
-        return launched(*other, as_json=as_json, view=view)
-    return conclude(plan, folder, code, as_json=as_json)
+        return launch_run(*other, as_json=as_json, view=view)
+    return conclude_run(plan, folder, code, as_json=as_json)
 
 
-def conclude(plan: Plan, folder: str, code: int, *, as_json: bool) -> int:
+def conclude_run(plan: Plan, folder: str, code: int, *, as_json: bool) -> int:
     """Prints on stdout how a run ended, and returns its exit code."""
     from grpo_recipes.contract.files.folder_files import read_text
-    from grpo_recipes.contract.integrity.used_run import changed_files
+    from grpo_recipes.contract.integrity.used_run import find_changed_files
     from grpo_recipes.contract.run_record import read_record
     from grpo_recipes.launch.summary import summary
 
-    record, changed = read_record(folder), [str(fault) for fault in changed_files(Path(folder))]
+    record, changed = read_record(folder), [str(fault) for fault in find_changed_files(Path(folder))]
     if record is not None:
         text = read_text(Path(folder), "run.json") if as_json else summary(record, folder, _width())
         if as_json and changed:
@@ -213,7 +215,7 @@ def conclude(plan: Plan, folder: str, code: int, *, as_json: bool) -> int:
         click.echo(redact(line), err=True)
     if plan.smoke:
         click.echo(redact(_verdict(code, record)), err=as_json)
-    if (problem := left_out("stdout")) is not None:  # the exit code is the run's
+    if (problem := take_output_problem(sys.stdout)) is not None:  # the exit code is the run's
         click.echo(redact(f"could not print the result, see run.json: {problem.strerror}"), err=True)
     return code
 

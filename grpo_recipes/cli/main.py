@@ -9,35 +9,16 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from grpo_recipes.contract.exits import Refusal
+from grpo_recipes.contract.exits import SYSTEM_FIXES, Refusal
 from grpo_recipes.contract.files.regular_file import NotRegular
 
-_FIXES = {
-    errno.EMFILE: "ulimit -n with a larger number",
-    errno.ENFILE: "close programs: this machine cannot open another file",
-    errno.ENOSPC: "free some space on that disk",
-    errno.EDQUOT: "remove files, or raise the quota",
-    errno.EFBIG: "ulimit -f with a larger number",
-    errno.EROFS: "a writable path",
-    errno.EACCES: "give this user access to it",
-    errno.EPERM: "give this user access to it",
-    errno.EIO: "check the disk with dmesg",
-    errno.ENOMEM: "close programs, or ulimit -v with a larger number",
-    errno.EAGAIN: "ulimit -u with a larger number, or close programs",
-    errno.ESTALE: "mount the disk again",
-    errno.ENAMETOOLONG: "a shorter name",
-    errno.ELOOP: "links without a loop",
-    errno.ENOENT: "check that path: it is gone",
-    errno.ENOTDIR: "a path whose parents are folders",
-    errno.EEXIST: "a path that does not exist yet",
-}
 _NOT_UTF8 = re.compile(r'[^"\n]*[\ud800-\udfff][^"\n]*')
 
 
 def refusal_of(problem: Exception) -> Refusal | None:
     """The message for an exception caused by the machine, None for any other."""
-    if isinstance(problem, UnicodeEncodeError) and (found := _NOT_UTF8.search(problem.object)) is not None:
-        name = found[0].strip().encode("utf-8", "backslashreplace").decode()
+    if isinstance(problem, UnicodeEncodeError) and (match := _NOT_UTF8.search(problem.object)) is not None:
+        name = match[0].strip().encode("utf-8", "backslashreplace").decode()
         return Refusal.of(
             f"{name}: this name is not UTF-8",
             because="plans only support names in UTF-8",
@@ -55,10 +36,10 @@ def refusal_of(problem: Exception) -> Refusal | None:
         )
     if isinstance(problem, NotRegular):
         return Refusal.of(str(problem))
-    if problem.errno not in _FIXES:
+    if problem.errno is None or problem.errno not in SYSTEM_FIXES:
         return None
     where = "" if problem.filename is None else f"{os.fsdecode(problem.filename)}: "
-    return Refusal.of(f"{where}{os.strerror(problem.errno)}", fix=_FIXES[problem.errno])
+    return Refusal.of(f"{where}{os.strerror(problem.errno)}", fix=SYSTEM_FIXES[problem.errno])
 
 
 def _is_without_folder() -> bool:
@@ -76,7 +57,7 @@ import click
 
 from grpo_recipes import __version__
 from grpo_recipes.contract.exits import EXIT_DONE, EXIT_INTERNAL, EXIT_INTERRUPTED, EXIT_NOT_STARTED, Refusal
-from grpo_recipes.contract.host.standard_streams import left_out, make_steady
+from grpo_recipes.contract.host.standard_streams import make_steady, take_output_problem
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -98,7 +79,6 @@ COMMANDS = {
     "profile": "Measure how often the model solves each training row.",
     "generate": "Answer a prompt or rows with a run's trained model.",
     "chat": "Talk to a run's trained model.",
-    "serve": "Serve a run's trained model through OpenAI's chat API.",
     "init": "Write a new, a shipped or a converted recipe.",
     "doctor": "Show this machine's stack and its known defects.",
     "schema": "Print the JSON Schema for editors.",
@@ -182,35 +162,35 @@ def main(arguments: list[str] | None = None) -> None:
     try:
         code = grpo_run.main(arguments, prog_name="grpo-run", standalone_mode=False)
     except Refusal as refusal:
-        code = _refused(refusal)
+        code = _print_refusal(refusal)
     except click.ClickException as error:
-        code = _told(error, sys.argv[1:] if arguments is None else arguments)
+        code = _print_usage_error(error, sys.argv[1:] if arguments is None else arguments)
     except (KeyboardInterrupt, click.Abort):
         click.echo("interrupted", err=True)
         code = EXIT_INTERRUPTED
     except Exception as problem:
         refused = refusal_of(problem)
-        code = _crashed(problem) if refused is None else _refused(refused)
+        code = _print_crash(problem) if refused is None else _print_refusal(refused)
     exit_code = _with_answer(code if isinstance(code, int) else EXIT_DONE)
     gc.freeze()  # the system frees everything at once
     sys.exit(exit_code)
 
 
-def _refused(refusal: Refusal) -> int:
+def _print_refusal(refusal: Refusal) -> int:
     from grpo_recipes.contract.secrets.redact import redact
 
     click.echo(redact(f"error: {refusal}"), err=True)
     return refusal.exit_code
 
 
-def _crashed(problem: Exception) -> int:
+def _print_crash(problem: Exception) -> int:
     import traceback
 
     from grpo_recipes.contract.host.foreign_modules import foreign_module
     from grpo_recipes.contract.secrets.redact import redact
 
     if (foreign := foreign_module(problem)) is not None:
-        return _refused(Refusal(foreign))
+        return _print_refusal(Refusal(foreign))
     click.echo(redact(traceback.format_exc()), err=True, nl=False)
     click.echo(f"grpo-run {__version__}: this is a defect of grpo-run, not of the recipe", err=True)
     return EXIT_INTERNAL
@@ -218,7 +198,7 @@ def _crashed(problem: Exception) -> int:
 
 def _with_answer(code: int) -> int:
     """The exit code, after an error if the answer could not be printed; a closed pipe is not an error."""
-    problem = left_out("stdout")
+    problem = take_output_problem(sys.stdout)
     if problem is None or problem.errno in (errno.EPIPE, errno.EIO):
         return code
     from grpo_recipes.contract.secrets.redact import redact
@@ -227,20 +207,20 @@ def _with_answer(code: int) -> int:
     return code or EXIT_NOT_STARTED
 
 
-def _told(error: click.ClickException, given: Sequence[str]) -> int:
+def _print_usage_error(error: click.ClickException, given: Sequence[str]) -> int:
     """Prints click's message about a wrong command line, without secrets; returns the exit code."""
     import contextlib
     import io
 
-    from grpo_recipes.cli.typos import meant
+    from grpo_recipes.cli.typos import suggestion_for
     from grpo_recipes.contract.secrets.redact import redact
 
-    if isinstance(error, click.UsageError) and (answer := meant(error, given)):
+    if isinstance(error, click.UsageError) and (answer := suggestion_for(error, given)):
         error = click.UsageError(answer, error.ctx)
-    said = io.StringIO()
+    output = io.StringIO()
     with contextlib.suppress(UnicodeError):
-        error.show(file=said)
-    click.echo(redact(said.getvalue()), err=True, nl=False)
+        error.show(file=output)
+    click.echo(redact(output.getvalue()), err=True, nl=False)
     return EXIT_NOT_STARTED
 
 

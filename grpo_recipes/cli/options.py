@@ -74,22 +74,22 @@ class RunOptions(NamedTuple):
 
 def a_run(context: click.Context, parameter: click.Parameter, value: Any) -> Any:
     """The callback of an argument that takes runs: explains that to users who name a recipe or mistype a folder."""
-    for place in value if isinstance(value, tuple) else [value]:
-        if not os.path.exists(place):
+    for run in value if isinstance(value, tuple) else [value]:
+        if not os.path.exists(run):
             from grpo_recipes.user_files.local_files import near_path
 
-            if (near := near_path(place, os.path.abspath(place), folders=True)) is not None:
-                raise Refusal.of(f"{place} does not exist", fix=f"{near}, if you meant that")
-        if place.endswith((".yaml", ".yml")) and os.path.isfile(place):
+            if (near := near_path(run, os.path.abspath(run), folders=True)) is not None:
+                raise Refusal.of(f"{run} does not exist", fix=f"{near}, if you meant that")
+        if run.endswith((".yaml", ".yml")) and os.path.isfile(run):
             raise Refusal.of(
-                f"{place} is not a run folder",
+                f"{run} is not a run folder",
                 because="it is a recipe",
-                fix=f"name the folder of a run, as in runs/; grpo-run {shlex.quote(place)} trains one",
+                fix=f"name the folder of a run, as in runs/; grpo-run {shlex.quote(run)} trains one",
             )
     return value
 
 
-def chosen_stack(target: str | None) -> Stack:
+def choose_stack(target: str | None) -> Stack:
     """The declared stack, or this machine's. Raises Refusal for an unreadable target."""
     if target is None:
         return probe()
@@ -99,9 +99,6 @@ def chosen_stack(target: str | None) -> Stack:
     if stack is None or any(finding.severity == "error" for finding in findings):
         raise Refusal(*findings)
     return stack
-
-
-# How much of a run is shown while it trains: --quiet, --verbose, --samples.
 
 
 MOST_SAMPLES = 64
@@ -126,7 +123,7 @@ def view_options(command: _Command) -> _Command:
     return quiet(verbose(samples(command)))
 
 
-def chosen_view(quiet: bool, verbose: bool, samples: int) -> "View":
+def choose_view(quiet: bool, verbose: bool, samples: int) -> "View":
     """The chosen view. Raises Refusal for contradictory options."""
     from grpo_recipes.launch.progress import View
 

@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 
 import click
 
-from grpo_recipes.cli.launching import Ready, names_a_plan, started
-from grpo_recipes.cli.options import RunOptions, chosen_stack
-from grpo_recipes.cli.resolving import judged
+from grpo_recipes.cli.launching import Ready, names_a_plan, start_new_run
+from grpo_recipes.cli.options import RunOptions, choose_stack
+from grpo_recipes.cli.resolving import apply_options
 from grpo_recipes.compare.drift import DriftLine, changes_the_experiment, drift
 from grpo_recipes.contract.exits import EXIT_DONE, EXIT_NOT_STARTED, Refusal
 from grpo_recipes.contract.findings.findings_text import findings_text
@@ -18,9 +18,9 @@ from grpo_recipes.contract.secrets.redact import redact
 from grpo_recipes.launch.display import busy
 from grpo_recipes.launch.local import is_running, refuse_strange_entries
 from grpo_recipes.launch.progress import View
-from grpo_recipes.lock.extended_run import EPISODES, LENGTHS, extended, last_checkpoint, restarted_parts
-from grpo_recipes.lock.read_lock import Lock, found_places, read_lock, refuse_changed
-from grpo_recipes.lock.replanned import resolved_again, same_but_now
+from grpo_recipes.lock.extended_run import EPISODES, LENGTHS, extend_plan, last_checkpoint, parts_that_restart
+from grpo_recipes.lock.read_lock import Lock, find_places, read_lock, refuse_changed
+from grpo_recipes.lock.replanned import resolve_again, same_but_now
 from grpo_recipes.report.diff_text import drift_json, drift_text
 from grpo_recipes.resolve.resolve import Resolution, plan_of
 from grpo_recipes.resolve.variants.merged_recipe import merged_recipe_text, smoke_plan
@@ -42,12 +42,12 @@ class Again:
         """The drift, and the errors of the plan on this stack."""
         errors = [finding for finding in self.resolution.findings if finding.severity == "error"]
         refused = f"\n\n{findings_text(errors, self.resolution.file)}" if errors else ""
-        return redact(drift_text(shown_path(self.lock), self.lines) + refused)
+        return redact(drift_text(short_path(self.lock), self.lines) + refused)
 
     @property
     def json(self) -> str:
         """The drift for programs."""
-        return drift_json(shown_path(self.lock), self.lines)
+        return drift_json(short_path(self.lock), self.lines)
 
 
 def stack_of(plan: Plan, target: str | None = None) -> Stack:
@@ -57,47 +57,47 @@ def stack_of(plan: Plan, target: str | None = None) -> Stack:
     """
     if target is None and in_an_image(plan.job):
         return from_json_value(plan.stack)
-    return chosen_stack(target)
+    return choose_stack(target)
 
 
-def shown_path(lock: Lock) -> str:
+def short_path(lock: Lock) -> str:
     """The plan's path as a user would write it."""
     short = os.path.relpath(lock.path)
     return lock.path if short.startswith("..") else short
 
 
-def train_again(place: str, options: RunOptions, view: View) -> int:
+def train_again(path: str, options: RunOptions, view: View) -> int:
     """Launches the plan of a run folder, or a plan, in a new folder, after printing its drift; returns the exit code.
 
-    Raises Refusal as read_lock, planned_again and allowed_plan do, and for a run that has not ended.
+    Raises Refusal as read_lock, plan_again and plan_to_launch do, and for a run that has not ended.
     """
-    lock = read_lock(place)
-    again = planned_again(lock, stack_of(lock.plan, options.target), options)
+    lock = read_lock(path)
+    again = plan_again(lock, stack_of(lock.plan, options.target), options)
     if options.validate_only:
         click.echo(redact(again.json if options.as_json else again.text))
         is_changed = again.plan is None or (changes_the_experiment(again.lines) and not options.accept_drift)
         return EXIT_NOT_STARTED if is_changed else EXIT_DONE
     say(again)
-    plan = allowed_plan(again, options)
+    plan = plan_to_launch(again, options)
     if options.out is None:
         _refuse_unfinished(lock)
     beside = os.path.dirname(lock.folder) if lock.is_run_folder else "runs"
-    return started(Ready(plan, str(again.recipe_text), beside, is_pinned=True), options, view)
+    return start_new_run(Ready(plan, str(again.recipe_text), beside, is_pinned=True), options, view)
 
 
-def extend(place: str, words: str, asked: RunOptions, view: View) -> int:
+def extend(folder: str, words: str, asked: RunOptions, view: View) -> int:
     """Extends a finished run in a new folder, after printing which values start over; returns the exit code.
 
-    words: KEY=VALUE. Raises Refusal as read_lock, planned_again and allowed_plan do, and for a run that cannot be
+    words: KEY=VALUE. Raises Refusal as read_lock, plan_again and plan_to_launch do, and for a run that cannot be
     extended.
     """
     if asked.is_of_a_recipe:
         raise Refusal.of("--extend changes nothing else; it only takes --out, --allow-code, --accept-drift and --json")
-    if not names_a_plan(place):
+    if not names_a_plan(folder):
         raise Refusal.of(
-            f"{place} is a recipe, but --extend needs a run folder", fix="grpo-run RUNDIR --extend KEY=VALUE"
+            f"{folder} is a recipe, but --extend needs a run folder", fix="grpo-run RUNDIR --extend KEY=VALUE"
         )
-    lock = read_lock(place)
+    lock = read_lock(folder)
     refuse_strange_entries(lock.folder)
     if is_running(lock.folder):
         raise Refusal.of(
@@ -107,18 +107,18 @@ def extend(place: str, words: str, asked: RunOptions, view: View) -> int:
         )
     checkpoint = last_checkpoint(lock, words)
     asked = asked._replace(overrides=(words,), strict=False)
-    again = planned_again(lock, stack_of(lock.plan), asked)
+    again = plan_again(lock, stack_of(lock.plan), asked)
     again = replace(again, lines=tuple(line for line in again.lines if line.what not in (*LENGTHS, EPISODES)))
     say(again)
-    plan = extended(lock, allowed_plan(again, asked), checkpoint)
-    said = [f"continues from {checkpoint.folder}, with its optimizer, its schedule and its position in the data"]
-    for line in [*said, *restarted_parts(plan, step_of(checkpoint.folder))]:
+    plan = extend_plan(lock, plan_to_launch(again, asked), checkpoint)
+    lines = [f"continues from {checkpoint.folder}, with its optimizer, its schedule and its position in the data"]
+    for line in [*lines, *parts_that_restart(plan, step_of(checkpoint.folder))]:
         click.echo(redact(line), err=True)
     ready = Ready(plan, str(again.recipe_text), os.path.dirname(lock.folder), True, continues_from=lock.folder)
-    return started(ready, asked, view)
+    return start_new_run(ready, asked, view)
 
 
-def planned_again(lock: Lock, stack: Stack, options: RunOptions) -> Again:
+def plan_again(lock: Lock, stack: Stack, options: RunOptions) -> Again:
     """The plan resolved on this stack with the present files, and its drift.
 
     Raises Refusal for a plan that was changed or has no recipe.
@@ -126,9 +126,9 @@ def planned_again(lock: Lock, stack: Stack, options: RunOptions) -> Again:
     for line in refuse_changed(lock):
         click.echo(redact(line), err=True)
     with busy("comparing the plan with the current files"):
-        places = found_places(lock)
-        resolution = resolved_again(lock, places, stack, options.overrides)
-        resolution = judged(resolution, strict=options.strict, accepted=(*lock.plan.accepted, *options.accepted))
+        places = find_places(lock)
+        resolution = resolve_again(lock, places, stack, options.overrides)
+        resolution = apply_options(resolution, strict=options.strict, accepted=(*lock.plan.accepted, *options.accepted))
         if resolution.refused or resolution.context is None:
             return Again(lock, None, None, tuple(drift(lock, None, places)), resolution)
         made = plan_of(resolution)
@@ -143,9 +143,9 @@ def planned_again(lock: Lock, stack: Stack, options: RunOptions) -> Again:
         return Again(lock, new, text, tuple(drift(lock, new, places)), resolution)
 
 
-def allowed_plan(again: Again, options: RunOptions) -> Plan:
+def plan_to_launch(again: Again, options: RunOptions) -> Plan:
     """The plan to launch. Raises Refusal if it cannot run here, or is a different experiment that was not accepted."""
-    where = shown_path(again.lock)
+    where = short_path(again.lock)
     if again.plan is None:
         raise Refusal.of(f"{where}: its recipe is refused here, nothing was started")
     if changes_the_experiment(again.lines) and not options.accept_drift:

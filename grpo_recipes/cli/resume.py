@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from grpo_recipes.cli.launching import ask_trust, launched, names_a_plan
+from grpo_recipes.cli.launching import ask_trust, launch_run, names_a_plan
 from grpo_recipes.cli.options import RunOptions
-from grpo_recipes.cli.rerun import allowed_plan, planned_again, say, stack_of
+from grpo_recipes.cli.rerun import plan_again, plan_to_launch, say, stack_of
 from grpo_recipes.contract.exits import Refusal
 from grpo_recipes.contract.plan import Plan, to_json
 from grpo_recipes.contract.run_record import RunRecord
@@ -48,24 +48,24 @@ def resume(folder: str, asked: RunOptions, view: View) -> int:
             " to step N",
         )
     if engine_of(lock.plan).is_active(lock.folder):
-        return launched(lock.plan, lock.folder, as_json=asked.as_json, follow=True, view=view)
+        return launch_run(lock.plan, lock.folder, as_json=asked.as_json, follow=True, view=view)
     asked = asked._replace(strict=False)
-    again = planned_again(lock, stack_of(lock.plan), asked)
+    again = plan_again(lock, stack_of(lock.plan), asked)
     if lock.record is not None or again.plan is None or any(line.state != "same" for line in again.lines):
         say(again)  # nothing to report about an unchanged run that was never started
-    plan = allowed_plan(again, asked)
+    plan = plan_to_launch(again, asked)
     _refuse_another_start(folder, lock.plan, plan)
     ask_trust(plan, asked.allowed, folder=lock.folder)
     as_written = _as_written(plan, lock)
 
     def prepare() -> list[str]:
         """Runs while the folder is locked."""
-        told = list(_differences(lock.plan, as_written))
+        changes = list(_differences(lock.plan, as_written))
         return write_again(
-            plan, lock.folder, as_written=as_written, told=told, scripts=engine_of(plan).files(as_written)
+            plan, lock.folder, as_written=as_written, changes=changes, scripts=engine_of(plan).files(as_written)
         )
 
-    return launched(plan, lock.folder, as_json=asked.as_json, resume=True, view=view, prepare=prepare)
+    return launch_run(plan, lock.folder, as_json=asked.as_json, resume=True, view=view, prepare=prepare)
 
 
 def _as_written(plan: Plan, lock: Lock) -> Plan:
@@ -92,9 +92,11 @@ def _unequal(name: str, was: object, now: object, depth: int) -> Iterator[str]:
 
 
 def _recipe_instead(recipe: str) -> Refusal:
-    """The error for a recipe instead of a run folder, listing its runs in runs/, the default folder."""
+    """The error for a recipe instead of a run folder, listing its runs in runs/, the default folder, and here."""
     runs = _runs_of(recipe)
-    because = [f"{folder}: {words}" for folder, words in [*runs.items()][:_SHOWN]] or ["it has no runs in runs/"]
+    because = [f"{folder}: {words}" for folder, words in [*runs.items()][:_SHOWN]] or [
+        "none of its runs is in a folder here, or in runs/"
+    ]
     cut_off, failed = (
         [folder for folder, words in runs.items() if words.startswith(ends)]
         for ends in (("interrupted", "killed", "running"), ("failed", "stopped"))
@@ -109,15 +111,15 @@ def _recipe_instead(recipe: str) -> Refusal:
 
 
 def _runs_of(recipe: str) -> dict[str, str]:
-    """The status of each run of a recipe in runs/, newest first, by folder."""
-    found = {}
-    plans = [plan for plan in Path("runs").glob("*/plan.json") if plan.is_file()]
+    """The status of each run of a recipe, in runs/ or a folder here, newest first, by folder."""
+    statuses = {}
+    plans = [plan for folder in ("runs", ".") for plan in Path(folder).glob("*/plan.json") if plan.is_file()]
     for plan in sorted(plans, key=lambda plan: os.path.getmtime(plan) if plan.is_file() else 0.0, reverse=True):
         with contextlib.suppress(Refusal, OSError):
             lock = read_lock(str(plan))
             if lock.plan.recipe_file == os.path.abspath(recipe):
-                found[str(plan.parent)] = _standing(plan.parent, lock.record)
-    return found
+                statuses[str(plan.parent)] = _standing(plan.parent, lock.record)
+    return statuses
 
 
 def _standing(folder: Path, record: RunRecord | None) -> str:
@@ -129,7 +131,7 @@ def _standing(folder: Path, record: RunRecord | None) -> str:
 
 def _refuse_another_start(folder: str, old: Plan, new: Plan) -> None:
     """Raises Refusal if the recipe would now give a different plan than the run's."""
-    changed = list(_changed(json.loads(to_json(old)), json.loads(to_json(new))))
+    changed = list(_differing_keys(json.loads(to_json(old)), json.loads(to_json(new))))
     if changed:
         again = f"grpo-run {shlex.quote(folder)} --out FOLDER"
         raise Refusal.of(
@@ -139,7 +141,7 @@ def _refuse_another_start(folder: str, old: Plan, new: Plan) -> None:
         )
 
 
-def _changed(old: dict[str, dict[str, object]], new: dict[str, dict[str, object]]) -> Iterator[str]:
+def _differing_keys(old: dict[str, dict[str, object]], new: dict[str, dict[str, object]]) -> Iterator[str]:
     for part in STARTED_WITH:
         was, now = old[part] or {}, new[part] or {}
         yield from (f"{part}.{key}" for key in dict.fromkeys([*was, *now]) if was.get(key) != now.get(key))

@@ -15,6 +15,7 @@ from grpo_recipes.contract.exits import Refusal
 from grpo_recipes.contract.findings.finding import of_record
 from grpo_recipes.contract.findings.findings_text import bare_text
 from grpo_recipes.contract.plan import Plan
+from grpo_recipes.contract.prompt_shape import LARGEST_IMAGE
 from grpo_recipes.contract.secrets.redact import redact
 from grpo_recipes.launch.display import busy
 from grpo_recipes.launch.local import is_running, refuse_strange_entries
@@ -23,8 +24,8 @@ from grpo_recipes.lock.read_lock import Lock, read_lock, refuse_damaged
 FINAL = "final"
 
 
-def trained_run(
-    place: str, allowed: tuple[str, ...], *, with_rewards: bool, with_tools: bool = False
+def read_trained_run(
+    run: str, allowed: tuple[str, ...], *, with_rewards: bool, with_tools: bool = False
 ) -> tuple[Plan, str]:
     """The plan and the absolute folder of a run with a trained model.
 
@@ -32,14 +33,14 @@ def trained_run(
     needs it if it is called. Raises Refusal if the run does not exist, its plan was changed, or its code is not
     allowed.
     """
-    lock = read_lock(place) if names_a_plan(place) else None
+    lock = read_lock(run) if names_a_plan(run) else None
     if lock is None or not lock.is_run_folder:
         raise Refusal.of(
-            f"{place} is not a run folder", because="it has no launch.sh", fix="name the folder of a run, as in runs/"
+            f"{run} is not a run folder", because="it has no launch.sh", fix="name the folder of a run, as in runs/"
         )
     refuse_strange_entries(lock.folder)
     if not os.path.isdir(os.path.join(lock.folder, FINAL)):
-        raise _untrained(place, lock)
+        raise _no_model_refusal(run, lock)
     with busy("checking the trained model"):
         damaged = refuse_damaged(lock, FINAL, own_model=_own_model(lock.plan))
     for line in damaged:
@@ -57,6 +58,8 @@ def image_part(file: str) -> dict[str, str]:
     try:
         if not os.path.isfile(file) and os.path.exists(file):
             raise OSError("it is not a file")
+        if os.path.isfile(file) and (size := os.path.getsize(file)) > LARGEST_IMAGE:
+            raise OSError(f"it has {size:,} bytes, and the most is {LARGEST_IMAGE:,}")
         with open(file, "rb") as opened:
             return {"type": "image", "image": base64.b64encode(opened.read()).decode()}
     except (OSError, ValueError) as problem:
@@ -83,14 +86,14 @@ def _own_model(plan: Plan) -> str | None:
     return "extended_model" if plan.tokenizer.add_tokens else "merged_model"
 
 
-def _untrained(place: str, lock: Lock) -> Refusal:
+def _no_model_refusal(run: str, lock: Lock) -> Refusal:
     status = None if lock.record is None else lock.record.status
     because = f"its run.json says {status}" if status is not None else "it was planned, but never started"
-    fix = f"grpo-run {shlex.quote(place)}{'' if status == 'completed' else ' --resume'}"
+    fix = f"grpo-run {shlex.quote(run)}{'' if status == 'completed' else ' --resume'}"
     if status in ("failed", "stopped"):
         fix = f"fix the cause, and train the recipe again; {fix} continues with the run's own copy of your code"
     if lock.plan.smoke:
         because, fix = "a run with --smoke keeps none", "train its recipe without --smoke"
     elif status == "running" and is_running(lock.folder):
         because, fix = "it is still training", "wait until it ends"
-    return Refusal.of(f"{place} has no trained model", because=because, fix=fix)
+    return Refusal.of(f"{run} has no trained model", because=because, fix=fix)

@@ -18,7 +18,7 @@ _OTHER_COMMANDS = {
     **dict.fromkeys(("check", "lint", "verify-recipe"), "validate {}"),
     **dict.fromkeys(("eval", "evaluate", "inference", "infer", "predict"), "generate {}"),
     **dict.fromkeys(("talk", "interact"), "chat {}"),
-    **dict.fromkeys(("server", "api"), "serve {}"),
+    **dict.fromkeys(("server", "api", "serve"), "export {} -o FOLDER, then vllm serve FOLDER"),
     **dict.fromkeys(("merge", "save"), "export {}"),
     **dict.fromkeys(("list", "ls", "status"), "runs {}"),
     **dict.fromkeys(("estimate", "memory"), "fit {}"),
@@ -37,15 +37,15 @@ def no_command(words: Sequence[str], commands: Sequence[str]) -> Refusal:
     because = f"no file has this name, and the commands are {', '.join(commands)}"
     fix = "the file of a recipe; grpo-run --help lists the commands"
     if word.lower() in _OTHER_COMMANDS:
-        said = _OTHER_COMMANDS[word.lower()].replace("{}", shlex.join(rest)).strip()
-        return Refusal.of(f"{word!r} is not a command", because=because, fix=f"grpo-run {said}")
+        command = _OTHER_COMMANDS[word.lower()].replace("{}", shlex.join(rest)).strip()
+        return Refusal.of(f"{word!r} is not a command", because=because, fix=f"grpo-run {command}")
     near = [f"{word}.yaml"] if os.path.isfile(f"{word}.yaml") else nearest_words(word.lower(), commands, cutoff=0.6)
     if near:
         fix = shlex.join(["grpo-run", near[0], *rest])
     return Refusal.of(f"{word!r} is not a command", because=because, fix=fix)
 
 
-def meant(error: click.UsageError, given: Sequence[str]) -> str | None:
+def suggestion_for(error: click.UsageError, given: Sequence[str]) -> str | None:
     """click's message with a suggestion; None if there is none. given: the words of the command line."""
     return _with_set(error, given) if isinstance(error, click.NoSuchOption) else _with_equals(error, given)
 

@@ -1,4 +1,4 @@
-"""`grpo-run RUNDIR --verify`: checks everything in a run folder that has a digest, and reports who wrote it."""
+"""`grpo-run RUNDIR --verify`: checks everything in a run folder that has a digest."""
 
 import json
 import time
@@ -12,26 +12,26 @@ from grpo_recipes.cli.options import RunOptions
 from grpo_recipes.contract.exits import EXIT_DIFFERENT, EXIT_DONE, Refusal
 from grpo_recipes.contract.findings.wording import one_line
 from grpo_recipes.contract.host.engines import ENGINES
-from grpo_recipes.contract.integrity.checkpoints import judged_checkpoints, lost_checkpoint
+from grpo_recipes.contract.integrity.checkpoints import find_lost_checkpoint, judge_checkpoints
 from grpo_recipes.contract.integrity.digests import Digest, sizes_in
 from grpo_recipes.contract.integrity.manifest import (
     MANIFEST,
     WITHOUT_DIGESTS,
     FileFault,
     NotWhole,
+    checkpoint_manifest,
     fault_of,
     faults,
-    stated,
-    stated_of_model,
+    model_files,
 )
 from grpo_recipes.contract.integrity.run_folder import (
     PLAN_FILE,
     RECORD_FILE,
     is_lost,
-    opened_record,
     read_integrity,
+    read_sealed_record,
 )
-from grpo_recipes.contract.integrity.seal import INTEGRITY_FILE, NOBODY, SOMEBODY_ELSE, YOU, Damaged
+from grpo_recipes.contract.integrity.seal import INTEGRITY_FILE, Damaged
 from grpo_recipes.contract.secrets.redact import redact
 
 MODELS = ("final", "extended_model", "merged_model", "dequantized_model")
@@ -51,14 +51,13 @@ _GROWING = (
 
 @dataclass
 class Verified:
-    """What a check of a run folder found. files, bytes: number read. signers: who wrote each signed file or folder.
+    """What a check of a run folder found. files, bytes: number read. faults: differences from what was written.
 
-    faults: differences from what was written. not_verified: parts that cannot be checked, each with the reason.
+    not_verified: parts that cannot be checked, each with the reason.
     """
 
     files: int = 0
     bytes: int = 0
-    signers: dict[str, str] = field(default_factory=dict)
     faults: list[FileFault] = field(default_factory=list)
     not_verified: dict[str, str] = field(default_factory=dict)
 
@@ -71,7 +70,7 @@ class Verified:
         self.bytes += sum(digest.size for digest in files.values())
 
 
-def verified(folder: Path) -> Verified:
+def verify_folder(folder: Path) -> Verified:
     """Reads a run folder and finds every difference from what was written. Raises OSError."""
     result = Verified()
     _what_was_planned(result, folder)
@@ -101,10 +100,9 @@ def _what_was_planned(result: Verified, folder: Path) -> None:
         else:
             result.not_verified["plan.json and worker/"] = "an older grpo-run wrote no digests of them"
         return
-    result.signers[INTEGRITY_FILE] = written.signer
-    result.add(folder, "", written.files, is_closed=False)
+    result.add(folder, "", written, is_closed=False)
     try:
-        more = {f"worker/{name}" for name in sizes_in(folder, "worker")} - written.files.keys()
+        more = {f"worker/{name}" for name in sizes_in(folder, "worker")} - written.keys()
     except FileNotFoundError:
         return
     except OSError as problem:
@@ -116,10 +114,9 @@ def _what_was_planned(result: Verified, folder: Path) -> None:
 
 def _record(result: Verified, folder: Path) -> None:
     try:
-        record = opened_record(folder)
-        result.signers[RECORD_FILE] = record.signer
+        record = read_sealed_record(folder)
         result.files += 1
-        _what_it_names(result, folder, record.content)
+        _what_it_names(result, folder, record)
     except FileNotFoundError:
         if (folder / "checkpoints").exists() or (folder / "final").exists():
             result.faults.append(FileFault(RECORD_FILE, "missing", "is missing, although the run was started"))
@@ -134,7 +131,7 @@ def _what_it_names(result: Verified, folder: Path, record: Mapping[str, object])
     """Checks the newest checkpoint and the trained model. A completed run's checkpoints may have been removed."""
     if record.get("final") is not None and not (folder / "final").exists():
         result.faults.append(FileFault("final", "missing", f"is missing, but {RECORD_FILE} names it"))
-    lost = lost_checkpoint(folder, record.get("checkpoint"))
+    lost = find_lost_checkpoint(folder, record.get("checkpoint"))
     if lost is not None and record.get("status") == "completed":
         result.not_verified[f"checkpoints/{lost}"] = f"{RECORD_FILE} names it, but it no longer exists"
     elif lost is not None:
@@ -143,7 +140,7 @@ def _what_it_names(result: Verified, folder: Path, record: Mapping[str, object])
 
 def _checkpoints(result: Verified, folder: Path) -> None:
     """Checks the checkpoints that --resume would consider; any other entry with such a name is a fault."""
-    judged = {one.folder for one in judged_checkpoints(folder / "checkpoints")}
+    judged = {each.folder for each in judge_checkpoints(folder / "checkpoints")}
     for checkpoint in sorted(judged):
         _part(result, folder, checkpoint.relative_to(folder).as_posix())
     for path in set((folder / "checkpoints").glob("checkpoint-*")) - judged:
@@ -154,10 +151,10 @@ def _part(result: Verified, folder: Path, where: str) -> None:
     """Compares a checkpoint or a model with its manifest."""
     try:
         if where in MODELS:
-            files, signer = stated_of_model(folder / where)
+            files = model_files(folder / where)
         else:
-            manifest = stated(folder / where)
-            files, signer = manifest.files, manifest.signer
+            manifest = checkpoint_manifest(folder / where)
+            files = manifest.files
             if manifest.format == WITHOUT_DIGESTS:
                 result.not_verified[where] = "an older grpo-run wrote it: only names and sizes were compared"
     except FileNotFoundError:
@@ -169,7 +166,6 @@ def _part(result: Verified, folder: Path, where: str) -> None:
     except NotWhole as problem:
         result.faults.append(FileFault(where, "changed", str(problem)))
     else:
-        result.signers[where] = signer
         result.add(folder, where, files, is_closed=True)
 
 
@@ -180,40 +176,31 @@ def _only_named(folder: Path, files: Mapping[str, Digest]) -> Iterator[FileFault
             yield fault
 
 
-VERIFY_FORMAT = 1
-_SIGNED = {
-    YOU: "written by you",
-    SOMEBODY_ELSE: "written by someone else, or with a different key of yours",
-    NOBODY: "written without a key, so the author is unknown",
-}
+VERIFY_FORMAT = 2
 
 
-def verify(place: str, options: RunOptions) -> int:
+def verify(path: str, options: RunOptions) -> int:
     """Prints the result. 0: everything with a digest is unchanged; 1: something changed."""
     if any((options.is_of_a_recipe, options.out, options.resuming, options.extending, options.allowed)):
         raise Refusal.of("--verify only reads a run folder; it only takes --json")
-    folder = Path(place)
+    folder = Path(path)
     if not (folder / PLAN_FILE).is_file() and not (folder / "worker").is_dir():
         raise Refusal.of(
-            f"{place} is not a run folder", because=f"it has no {PLAN_FILE}", fix="name the folder of a run"
+            f"{path} is not a run folder", because=f"it has no {PLAN_FILE}", fix="name the folder of a run"
         )
     began = time.perf_counter()
-    result = verified(folder)
+    result = verify_folder(folder)
     seconds = time.perf_counter() - began
-    click.echo(redact(_json(place, result, seconds) if options.as_json else _text(place, result, seconds)))
+    click.echo(redact(_json(path, result, seconds) if options.as_json else _text(path, result, seconds)))
     return EXIT_DIFFERENT if result.faults else EXIT_DONE
 
 
-def _text(place: str, result: Verified, seconds: float) -> str:
+def _text(path: str, result: Verified, seconds: float) -> str:
     lines = [_line(fault) for fault in result.faults]
-    for signer, words in _SIGNED.items():
-        what = [name for name, one in result.signers.items() if one == signer]
-        if what:
-            lines.append(f"{words}: {', '.join(what)}")
     lines += [f"not verified: {name}: {because}" for name, because in result.not_verified.items()]
     verdict = f"{len(result.faults)} of its files changed" if result.faults else "unchanged"
     read = f"{result.files} files, {result.bytes / 1e9:.3f} GB in {seconds:.1f} s"
-    return "\n".join(one_line(line) for line in [*lines, f"{place}: {verdict} ({read})"])
+    return "\n".join(one_line(line) for line in [*lines, f"{path}: {verdict} ({read})"])
 
 
 def _line(fault: FileFault) -> str:
@@ -222,13 +209,12 @@ def _line(fault: FileFault) -> str:
     return f"{fault.name}: {fault.kind}, {'' if fault.kind == 'changed' else 'it '}{fault.because}"
 
 
-def _json(place: str, result: Verified, seconds: float) -> str:
+def _json(path: str, result: Verified, seconds: float) -> str:
     content = {
         "verify": VERIFY_FORMAT,
-        "folder": place,
+        "folder": path,
         "is_whole": not result.faults,
         "faults": [{"file": fault.name, "kind": fault.kind, "because": fault.because} for fault in result.faults],
-        "signers": result.signers,
         "not_verified": result.not_verified,
         "files": result.files,
         "bytes": result.bytes,

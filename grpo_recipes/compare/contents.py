@@ -17,53 +17,53 @@ FOLLOWS = ("files", "rows", "chat_template_sha256")
 
 def contents(a: Plan, b: Plan) -> tuple[Values, Values]:
     """The values of both plans by key, in which equal contents are equal values."""
-    found: tuple[Values, Values] = ({}, {})
-    _enter(found, "model", _alike(dataclasses.asdict(a.model), dataclasses.asdict(b.model)))
-    data = [plan.trained_data for plan in (a, b)]
+    sides: tuple[Values, Values] = ({}, {})
+    _enter(sides, "model", _alike(dataclasses.asdict(a.model), dataclasses.asdict(b.model)))
+    data = [plan.training_data for plan in (a, b)]
     for where in dict.fromkeys([*data[0], *data[1]]):
         if where in data[0] and where in data[1]:
-            _enter(found, where, _alike(*(dataclasses.asdict(one[where]) for one in data)))
+            _enter(sides, where, _alike(*(dataclasses.asdict(of_plan[where]) for of_plan in data)))
         else:
             here = where in data[1]
-            found[here][where] = data[here][where].path or data[here][where].source
-    _enter(found, "tokenizer", _templates(a, b))
-    _enter(found, "ancestor", (_started_from(a, b), _started_from(b, a)))
+            sides[here][where] = data[here][where].path or data[here][where].source
+    _enter(sides, "tokenizer", _templates(a, b))
+    _enter(sides, "ancestor", (_starting_point(a, b), _starting_point(b, a)))
     rewards = [{reward.name: reward for reward in plan.rewards} for plan in (a, b)]
     for name in dict.fromkeys([*rewards[0], *rewards[1]]):
         ours, theirs = rewards[0].get(name), rewards[1].get(name)
         if ours is None or theirs is None:
-            found[ours is None][f"rewards.{name}"] = _in_words(ours or theirs)
+            sides[ours is None][f"rewards.{name}"] = _in_words(ours or theirs)
         else:
-            _enter(found, f"rewards.{name}", _rewards(ours, theirs))
-    _enter_tools(found, a, b)
-    return found
+            _enter(sides, f"rewards.{name}", _rewards(ours, theirs))
+    _enter_tools(sides, a, b)
+    return sides
 
 
-def _enter_tools(found: tuple[Values, Values], a: Plan, b: Plan) -> None:
+def _enter_tools(sides: tuple[Values, Values], a: Plan, b: Plan) -> None:
     """Adds tools, environment and rollout, each by the content of its file; tools also by their order."""
     tools = [{tool.name: tool for tool in plan.tools} for plan in (a, b)]
     if tools[0].keys() == tools[1].keys():
-        for values, own in zip(found, tools, strict=True):
+        for values, own in zip(sides, tools, strict=True):
             values |= {"tools": list(own)} if own else {}
     for name in dict.fromkeys([*tools[0], *tools[1]]):
-        _enter_code(found, f"tools.{name}", tools[0].get(name), tools[1].get(name))
+        _enter_code(sides, f"tools.{name}", tools[0].get(name), tools[1].get(name))
     environments = [plan.all_environments for plan in (a, b)]
     for name in dict.fromkeys([*environments[0], *environments[1]]):
-        _enter_code(found, name, environments[0].get(name), environments[1].get(name))
-    _enter_code(found, "rollout", a.rollout, b.rollout)
+        _enter_code(sides, name, environments[0].get(name), environments[1].get(name))
+    _enter_code(sides, "rollout", a.rollout, b.rollout)
 
 
-def _enter_code(found: tuple[Values, Values], section: str, ours: Code | None, theirs: Code | None) -> None:
+def _enter_code(sides: tuple[Values, Values], section: str, ours: Code | None, theirs: Code | None) -> None:
     if ours is None or theirs is None:
-        for values, one in zip(found, (ours, theirs), strict=True):
-            values |= {} if one is None else {section: one.target}
+        for values, code in zip(sides, (ours, theirs), strict=True):
+            values |= {} if code is None else {section: code.target}
         return
     unsaid = {"name", "path"}
-    _enter(found, section, (_without(dataclasses.asdict(ours), unsaid), _without(dataclasses.asdict(theirs), unsaid)))
+    _enter(sides, section, (_without(dataclasses.asdict(ours), unsaid), _without(dataclasses.asdict(theirs), unsaid)))
 
 
-def _enter(found: tuple[Values, Values], section: str, pair: tuple[Values, Values]) -> None:
-    for values, own in zip(found, pair, strict=True):
+def _enter(sides: tuple[Values, Values], section: str, pair: tuple[Values, Values]) -> None:
+    for values, own in zip(sides, pair, strict=True):
         for name, value in own.items():
             if name not in FOLLOWS and value not in (None, {}, ""):
                 values |= _flat(f"{section}.{name}", value)
@@ -73,7 +73,7 @@ def _flat(key: str, value: object) -> Values:
     """The entries of a map as separate values, so that each difference is named."""
     if not isinstance(value, dict):
         return {key: value}
-    return {name: one for below, item in value.items() for name, one in _flat(f"{key}.{below}", item).items()}
+    return {name: leaf for below, item in value.items() for name, leaf in _flat(f"{key}.{below}", item).items()}
 
 
 def _alike(ours: Values, theirs: Values) -> tuple[Values, Values]:
@@ -87,7 +87,7 @@ def _alike(ours: Values, theirs: Values) -> tuple[Values, Values]:
         unsaid.add("revision")
     else:
         unsaid.add("commit")
-        if ours.get("revision") != theirs.get("revision") and _pinned(ours, theirs):
+        if ours.get("revision") != theirs.get("revision") and _is_revision_of_other(ours, theirs):
             unsaid.add("revision")
     return _without(ours, unsaid), _without(theirs, unsaid)
 
@@ -96,11 +96,11 @@ def _both(name: str, ours: Values, theirs: Values) -> bool:
     return ours.get(name) is not None and theirs.get(name) is not None
 
 
-def _pinned(ours: Values, theirs: Values) -> bool:
+def _is_revision_of_other(ours: Values, theirs: Values) -> bool:
     """Whether one side's revision is the commit that the other's resolved to."""
     return any(
-        one.get("commit") is not None and one["commit"] == other.get("revision")
-        for one, other in ((ours, theirs), (theirs, ours))
+        side.get("commit") is not None and side["commit"] == other.get("revision")
+        for side, other in ((ours, theirs), (theirs, ours))
     )
 
 
@@ -117,7 +117,7 @@ def _templates(a: Plan, b: Plan) -> tuple[Values, Values]:
     return {"chat_template": digests[0]}, {"chat_template": digests[1]}
 
 
-def _started_from(plan: Plan, other: Plan) -> Values:
+def _starting_point(plan: Plan, other: Plan) -> Values:
     """The starting point of a plan: its weights, or its path if not both plans know the weights."""
     own, others = plan.extends or plan.ancestor, other.extends or other.ancestor
     if own is None:
@@ -138,7 +138,7 @@ def _rewards(ours: Reward, theirs: Reward) -> tuple[Values, Values]:
     mine, others = dataclasses.asdict(ours), dataclasses.asdict(theirs)
     if ours.package is not None and theirs.package is not None:
         # Values unknown on one side's stack do not count as a difference.
-        for name in [one for one in mine["package"] if None in (mine["package"][one], others["package"][one])]:
+        for name in [key for key in mine["package"] if None in (mine["package"][key], others["package"][key])]:
             del mine["package"][name], others["package"][name]
     known = _both("sha256", mine, others)
     unsaid = {"name", "path"} if known else {"name", "sha256"}

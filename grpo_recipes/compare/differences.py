@@ -79,11 +79,11 @@ def differences(a: Plan, b: Plan) -> Differences:
     """Everything that differs between two plans: the experiment by group, the rest in the settings' order."""
     experiment = _experiment(a, b)
     machine = _different(_machine(a), _machine(b), _reasons(a, b))
-    told = {difference.key for difference in (*experiment, *machine)}
+    reported = {difference.key for difference in (*experiment, *machine)}
     return Differences(
         experiment=experiment,
         machine=machine,
-        passed=_different(_passed(a, told), _passed(b, told), _reasons(a, b)),
+        passed=_different(_other_arguments(a, reported), _other_arguments(b, reported), _reasons(a, b)),
         bookkeeping=_different(_rows(a, _is_bookkeeping), _rows(b, _is_bookkeeping)),
         lineage=Lineage(lineage(a.ancestor, a.extends), lineage(b.ancestor, b.extends)),
     )
@@ -92,10 +92,10 @@ def differences(a: Plan, b: Plan) -> Differences:
 def _experiment(a: Plan, b: Plan) -> tuple[Difference, ...]:
     ours, theirs = contents(a, b)
     rows = _different({**_values(a), **ours}, {**_values(b), **theirs})
-    found = [replace(one, group=group_of(one.key)) for one in rows if not _follows(one)]
+    experiment = [replace(row, group=group_of(row.key)) for row in rows if not _follows(row)]
     batch = _different(effective_batch(a), effective_batch(b))
-    found += [replace(one, group="effective batch") for one in batch]
-    return tuple(sorted(found, key=lambda one: groups().index(one.group)))
+    experiment += [replace(row, group="effective batch") for row in batch]
+    return tuple(sorted(experiment, key=lambda row: groups().index(row.group)))
 
 
 def _different(
@@ -165,10 +165,10 @@ def _gpus_text(stack: Stack) -> str:
     return " + ".join(f"{number} x {name}" for name, number in counted.items()) or "none"
 
 
-def _passed(plan: Plan, told: Collection[str]) -> dict[str, object]:
+def _other_arguments(plan: Plan, reported: Collection[str]) -> dict[str, object]:
     """The passed arguments, without bookkeeping and values that were reported under their recipe key."""
-    said = {*told, *SAID_BY}
-    left_out = {row.key for row in plan.settings if (row.recipe_key or row.key) in said}
+    recipe_keys = {*reported, *SAID_BY}
+    left_out = {row.key for row in plan.settings if (row.recipe_key or row.key) in recipe_keys}
     left_out |= {f"GRPOConfig.{f.name}" for f in classified_fields().values() if f.kind == "bookkeeping"}
     return {key: value for key, value in _arguments(plan) if key not in left_out}
 

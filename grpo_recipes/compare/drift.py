@@ -10,7 +10,7 @@ from grpo_recipes.contract.plan_sections import Ancestor
 from grpo_recipes.lock.read_lock import Lock, Places
 from grpo_recipes.stack.stack import PACKAGES, from_json_value
 from grpo_recipes.trust.user_code import UserFile, user_files
-from grpo_recipes.user_files.model_config import cached_snapshot
+from grpo_recipes.user_files.model_config import snapshot_in_cache
 
 State = Literal["same", "differs", "cannot be verified"]
 Kind = Literal["experiment", "machine", "bookkeeping"]
@@ -48,9 +48,9 @@ def drift(lock: Lock, new: Plan | None, places: Places) -> list[DriftLine]:
                 None,
                 MISSING,
                 "bookkeeping" if part.startswith("evaluation") else "experiment",
-                f"it was {place}",
+                f"it was {path}",
             )
-            for part, place in places.missing.items()
+            for part, path in places.missing.items()
         ]
     lines = [_noting(line, places) for line in _contents(lock.plan, new)]
     return [*lines, *_values(lock.plan, new, lines), *_machine(lock.plan, new)]
@@ -63,9 +63,9 @@ def _contents(old: Plan, new: Plan) -> Iterator[DriftLine]:
         yield _ancestor(old.ancestor, new.ancestor)
     template = (old.tokenizer.chat_template_sha256, new.tokenizer.chat_template_sha256)
     yield _line("chat template", *template, "experiment")
-    for where, data in old.trained_data.items():
-        if where in new.trained_data:
-            yield _data(where, data, new.trained_data[where], "experiment")
+    for where, data in old.training_data.items():
+        if where in new.training_data:
+            yield _data(where, data, new.training_data[where], "experiment")
     if old.evaluation is not None and new.evaluation is not None:
         sets = {part.name: part for part in new.evaluation.sets}
         for of_set in old.evaluation.sets:
@@ -132,7 +132,7 @@ def _hub(line: DriftLine, name: str, kind: str) -> DriftLine:
         return replace(line, state="cannot be verified", why=f"the plan knows no commit of {name}")
     if line.old != line.new:
         return replace(line, state="differs")
-    if cached_snapshot(name, str(line.old), kind) is not None:
+    if snapshot_in_cache(name, str(line.old), kind) is not None:
         return line
     return replace(line, state="cannot be verified", why="not in the local cache; a run downloads it from the hub")
 
@@ -159,14 +159,14 @@ def _is_told(key: str, lines: Iterable[DriftLine]) -> bool:
 
 
 def _values(old: Plan, new: Plan, lines: Sequence[DriftLine]) -> Iterator[DriftLine]:
-    """Compares the seed, and every other value of the experiment."""
-    found = differences(old, new).experiment
-    seed = next((one for one in found if one.key == "seed"), None)
+    """Compares the seed, and every other value of the changes."""
+    changes = differences(old, new).experiment
+    seed = next((change for change in changes if change.key == "seed"), None)
     was = next((row.value for row in old.settings if row.recipe_key == "seed" or row.key == "GRPOConfig.seed"), None)
     yield _line("seed", was, was if seed is None else seed.b, "experiment")
-    others = [one for one in found if one.key != "seed" and not _is_told(one.key, lines)]
-    for one in others:
-        yield DriftLine(one.key, "differs", one.a, one.b, "experiment", one.why)
+    others = [change for change in changes if change.key != "seed" and not _is_told(change.key, lines)]
+    for change in others:
+        yield DriftLine(change.key, "differs", change.a, change.b, "experiment", change.why)
     if not others:
         yield DriftLine("other values", "same", None, None, "experiment")
 
@@ -174,15 +174,15 @@ def _values(old: Plan, new: Plan, lines: Sequence[DriftLine]) -> Iterator[DriftL
 def _machine(old: Plan, new: Plan) -> Iterator[DriftLine]:
     """Compares the world, packages, GPUs and derived values; then grpo-recipes itself."""
     yield _line("world", _world(old), _world(new), "machine")
-    found = [one for one in differences(old, new).machine if one.key not in WORLD]
+    rows = [row for row in differences(old, new).machine if row.key not in WORLD]
     python = _line("python", old.stack.get("python"), new.stack.get("python"), "machine")
     if python.state != "same":
         yield python
     known = from_json_value(new.stack)
-    for one in found:
-        is_unknown = one.b is None and one.key in PACKAGES and not known.is_known(one.key)
-        yield DriftLine(one.key, "cannot be verified" if is_unknown else "differs", one.a, one.b, "machine", one.why)
-    if not found:
+    for row in rows:
+        is_unknown = row.b is None and row.key in PACKAGES and not known.is_known(row.key)
+        yield DriftLine(row.key, "cannot be verified" if is_unknown else "differs", row.a, row.b, "machine", row.why)
+    if not rows:
         yield DriftLine("packages and GPUs", "same", None, None, "machine")
     for part, what in (("rules", "rules and facts"), ("worker", "training code")):
         yield _line(what, old.made_by.get(part), new.made_by.get(part), "machine", _versions(old, new))

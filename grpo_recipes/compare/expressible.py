@@ -9,7 +9,7 @@ from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.facts.broken_pairs import BrokenPair, broken_pairs
 from grpo_recipes.facts.expression import spans_text
 from grpo_recipes.facts.facts import facts_for
-from grpo_recipes.facts.released.requirements import declared_conflicts, met_requirements, requirements
+from grpo_recipes.facts.released.requirements import check_requirements, find_conflicts, requirements
 from grpo_recipes.facts.released.shipped import releases_with_facts
 from grpo_recipes.facts.released.windows import is_answered_alike
 from grpo_recipes.facts.source.package_facts import PackageFacts
@@ -55,18 +55,18 @@ def expressible(source: Source, stack: Stack) -> Expressible:
     for release in releases_with_facts("trl"):
         whole = with_trl(stack, release)
         facts = facts_for(whole).packages["trl"]
-        alike = next((one for one, known in looked_at if known.owners == facts.owners and _is_alike(one, whole)), None)
+        alike = next((old for old, known in looked_at if known.owners == facts.owners and _is_alike(old, whole)), None)
         if alike is None:
             looked_at.append((whole, facts))
         errors[release] = _errors(source, whole) if alike is None else errors[str(alike.version("trl"))]
     everywhere = set.intersection(*(set(error) for error in errors.values()))
-    reasons = {release: tuple(one for one in found if one not in everywhere) for release, found in errors.items()}
+    reasons = {release: tuple(reason for reason in own if reason not in everywhere) for release, own in errors.items()}
     return Expressible(
-        spans_text([release for release, found in reasons.items() if not found], "trl"),
+        spans_text([release for release, own in reasons.items() if not own], "trl"),
         tuple(
-            Refusing(spans_text(list(releases), "trl"), found)
-            for found, releases in groupby(reasons, key=lambda release: reasons[release])
-            if found
+            Refusing(spans_text(list(releases), "trl"), shared)
+            for shared, releases in groupby(reasons, key=lambda release: reasons[release])
+            if shared
         ),
     )
 
@@ -85,7 +85,7 @@ def _is_alike(stack: Stack, other: Stack) -> bool:
     trl, other_trl = str(stack.version("trl")), str(other.version("trl"))
     return (
         {**stack.packages, "trl": other_trl} == other.packages
-        and met_requirements("trl", stack) == met_requirements("trl", other)
+        and check_requirements("trl", stack) == check_requirements("trl", other)
         and is_answered_alike(trl, other_trl)
     )
 
@@ -93,11 +93,11 @@ def _is_alike(stack: Stack, other: Stack) -> bool:
 def with_trl(stack: Stack, trl: str) -> Stack:
     """The stack with a different TRL, and with packages that work with it."""
     own = stack.version("transformers")
-    windows = [one for one in requirements("trl", trl) or () if one.name == "transformers" and not one.extra]
-    versions = (one for one in _nearest_first("transformers", own) if all(window.accepts(one) for window in windows))
-    pairs = (_pair(stack, trl, version) for version in versions)
-    working = (one for one in pairs if not any(broken.holds(one) for broken in _broken_of_two()))
-    pair = next((one for one in working if not _conflicting(one)), _pair(stack, trl, own))
+    windows = [need for need in requirements("trl", trl) or () if need.name == "transformers" and not need.extra]
+    nearest = _nearest_first("transformers", own)
+    pairs = (_pair(stack, trl, version) for version in nearest if all(window.accepts(version) for window in windows))
+    working = (pair for pair in pairs if not any(broken.holds(pair) for broken in _pairs_of_two()))
+    pair = next((pair for pair in working if not _conflicting(pair)), _pair(stack, trl, own))
     both: dict[str, str | None] = {**stack.packages, **pair.packages}
     whole = pair._replace(packages=both)
     strange = {name for name in _conflicting(whole) if name not in pair.packages}
@@ -113,7 +113,7 @@ def _pair(stack: Stack, trl: str, transformers: str | None) -> Stack:
 def _conflicting(stack: Stack) -> set[str]:
     """The packages that conflict with others of the stack, or with a known defect of all recipes."""
     names: set[str] = set()
-    for conflict in declared_conflicts(stack):
+    for conflict in find_conflicts(stack):
         names |= {conflict.package, conflict.requirement.name}
     for pair in broken_pairs():
         if not pair.when and pair.holds(stack):
@@ -122,7 +122,7 @@ def _conflicting(stack: Stack) -> set[str]:
 
 
 @functools.cache
-def _broken_of_two() -> tuple[BrokenPair, ...]:
+def _pairs_of_two() -> tuple[BrokenPair, ...]:
     """The known defects of all recipes that depend only on TRL and transformers."""
     return tuple(pair for pair in broken_pairs() if not pair.when and pair.packages.keys() <= {"trl", "transformers"})
 
@@ -133,5 +133,5 @@ def _nearest_first(package: str, version: str | None) -> tuple[str, ...]:
     releases = releases_with_facts(package)
     if version not in releases:
         return releases[::-1]
-    place = releases.index(version)
-    return tuple(sorted(releases, key=lambda release: (abs(releases.index(release) - place), release)))
+    position = releases.index(version)
+    return tuple(sorted(releases, key=lambda release: (abs(releases.index(release) - position), release)))

@@ -63,9 +63,9 @@ def guard_line(event: Event) -> str:
     kind = {"note": "note", "warn": "warning"}.get(str(event.get("action")), "stopped by")
     step, because, fix = number(event, "step"), event.get("because"), event.get("fix")
     where = f" at step {step:.0f}" if step is not None else ""
-    said = "; ".join([str(event.get("message")), *map(str, because if isinstance(because, list | tuple) else [])])
+    text = "; ".join([str(event.get("message")), *map(str, because if isinstance(because, list | tuple) else [])])
     way = f"; fix: {fix}" if fix else ""
-    return f"{kind}: {event.get('name')}{where}: {said}{way} [{event.get('id')}]"
+    return f"{kind}: {event.get('name')}{where}: {text}{way} [{event.get('id')}]"
 
 
 def server_line(event: Event) -> str:
@@ -88,8 +88,8 @@ def at_best_lines(event: Event) -> list[str]:
         return []
     if number(event, "step") != 0 or not is_at_best(event):
         return []
-    told = f"warning: already at its best before training{of_set(event, ', ')}: {right_text(event)} are right"
-    return [f"{told}; training can show no gain on them. Stop with Ctrl-C and use harder rows [VRD004]"]
+    warning = f"warning: already at its best before training{of_set(event, ', ')}: {right_text(event)} are right"
+    return [f"{warning}; training can show no gain on them. Stop with Ctrl-C and use harder rows [VRD004]"]
 
 
 _LINES = {"evaluation": evaluation_line, "guard": guard_line, "server": server_line, "phase": phase_line}
@@ -101,6 +101,6 @@ def event_lines(event: Mapping[str, object]) -> list[str]:
     resumed: the checkpoint that the run resumes from, and those that were skipped. lines: printed as they are.
     """
     words = _LINES.get(str(event.get("event")))
-    said = [lines for key in ("resumed", "lines") if isinstance(lines := event.get(key), list)]
+    lists = [lines for key in ("resumed", "lines") if isinstance(lines := event.get(key), list)]
     lines = [] if words is None else [words(event), *at_best_lines(event)]
-    return [*lines, *(str(line) for lines in said for line in lines)]
+    return [*lines, *(str(line) for lines in lists for line in lines)]

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from grpo_recipes.contract.files.bounded_json import parsed
+from grpo_recipes.contract.files.bounded_json import parse_json
 from grpo_recipes.contract.files.folder_files import open_to_read
 from grpo_recipes.contract.metric_names import (
     ENTROPY,
@@ -23,6 +23,8 @@ LEAST_ALIKE, MOST_ALIKE = 0.1, 0.5
 """The assumed range of the correlation between consecutive steps; real runs have 0 to 0.4."""
 OF_TRAINING = ("reward", MEAN_LENGTH, ENTROPY, KL, GROUPS_WITHOUT_VARIANCE)
 REWARDS = "rewards/"
+ROUNDED = 1e-6
+"""The largest standard deviation that float32 gives to equal values, in their size."""
 LARGEST = 1 << 30
 _PART = 16 << 20
 _PARTS_AT_ONCE = 16
@@ -78,7 +80,7 @@ def read_tail(folder: Path, name: str, most: int) -> Iterator[Event | None]:
 
 def _event(line: bytes) -> Event | None:
     try:
-        value = parsed(line)
+        value = parse_json(line)
     except ValueError:
         return None
     return value if isinstance(value, dict) else None
@@ -117,13 +119,13 @@ def without_variance(event: Mapping[str, object]) -> float | None:
 
 def evaluation_text(event: Mapping[str, object]) -> str:
     """The figures of an evaluation on one line, with their intervals and the number of rows."""
-    found = list(figures_of(event))
-    parts = [f"{name} {figure(value, interval)}" for name, value, interval in found]
+    figures = list(figures_of(event))
+    parts = [f"{name} {figure(value, interval)}" for name, value, interval in figures]
     rows = number(event, "count")
     if rows is not None:
         samples = number(event, "samples")
         each = "" if samples is None else f", {samples:.0f} completions each"
-        has_intervals = any(interval is not None for _, _, interval in found)
+        has_intervals = any(interval is not None for _, _, interval in figures)
         level = number(mapping(event, "intervals"), "level") if has_intervals else None
         missing = number(event, "without_score")
         if missing is not None:
@@ -139,8 +141,8 @@ def of_set(event: Mapping[str, object], before: str = " ") -> str:
 
 def change_text(event: Mapping[str, object]) -> str | None:
     """The changes of an evaluation's figures since step 0, with intervals; None if they are unknown."""
-    found = figures_of(mapping(event, "change"))
-    shown = [f"{name} {figure(value, interval, '+.4g')}" for name, value, interval in found]
+    figures = figures_of(mapping(event, "change"))
+    shown = [f"{name} {figure(value, interval, '+.4g')}" for name, value, interval in figures]
     return "  ".join(shown) or None
 
 
@@ -164,10 +166,10 @@ def figure(value: float, interval: tuple[float, float] | None, shape: str = ".4g
     return f"{value:{shape}}{ends}"
 
 
-def _ends(found: object) -> tuple[float, float] | None:
-    if not isinstance(found, list | tuple) or len(found) != 2:
+def _ends(interval: object) -> tuple[float, float] | None:
+    if not isinstance(interval, list | tuple) or len(interval) != 2:
         return None
-    ends = dict(zip(("low", "high"), found, strict=True))
+    ends = dict(zip(("low", "high"), interval, strict=True))
     low, high = number(ends, "low"), number(ends, "high")
     return None if low is None or high is None else (low, high)
 
@@ -180,17 +182,33 @@ def trends(events: Iterable[Event]) -> dict[str, object]:
     columns: dict[str, list[float]] = {}
     for event in events:
         if event.get("event", "step") == "step" and number(event, "reward") is not None:
-            for name in (*OF_TRAINING, *(key for key in event if is_mean_of_reward(key))):
+            for name in (*OF_TRAINING, *(key for key in event if key.startswith(REWARDS))):
                 value = reward_as_drawn(event) if name == "reward" else number(event, name)
                 if value is not None:
                     columns.setdefault(name, []).append(value)
-    found = {name: _trend(values) for name, values in columns.items() if len(values) >= LEAST_STEPS}
-    return {name: one for name, one in found.items() if all(map(math.isfinite, one.values()))}
+    figures = {name: _trend(values) for name, values in columns.items() if len(values) >= LEAST_STEPS}
+    return {name: trend for name, trend in figures.items() if all(map(math.isfinite, trend.values()))}
 
 
 def is_mean_of_reward(key: str) -> bool:
     """Whether a figure of a step is the mean of a single reward."""
     return key.startswith(REWARDS) and key.endswith("/mean")
+
+
+def constant_rewards(trend: Mapping[str, object]) -> list[str]:
+    """The rewards of several that gave every completion the same value: ["accuracy was 0"].
+
+    Releases of TRL that log no standard deviation show none: a mean may stay the same while its values vary.
+    """
+    constants, means = [], list(filter(is_mean_of_reward, trend))
+    for name in means if len(means) > 1 else ():
+        reward = name.removeprefix(REWARDS).removesuffix("/mean")
+        mean, spread = mapping(trend, name), mapping(trend, f"{REWARDS}{reward}/std")
+        figures = [number(mean, "error"), *(number(spread, key) for key in ("first", "last", "error"))]
+        value = number(mean, "first") or 0.0
+        if all(figure is not None and figure <= ROUNDED * max(1.0, abs(value)) for figure in figures):
+            constants.append(f"{reward} was {value:.4g}")
+    return constants
 
 
 def _trend(values: Sequence[float]) -> dict[str, float]:
@@ -201,7 +219,7 @@ def _trend(values: Sequence[float]) -> dict[str, float]:
     """
     count = min(MOST_AVERAGED, len(values) // 4)
     near, far = (
-        sum((later - one) * (later - one) for one, later in zip(values, values[by:], strict=False)) / (len(values) - by)
+        sum((later - old) * (later - old) for old, later in zip(values, values[by:], strict=False)) / (len(values) - by)
         for by in (1, 2)
     )
     alike = min(MOST_ALIKE, max(LEAST_ALIKE, far / near - 1)) if near > 0 else 0.0

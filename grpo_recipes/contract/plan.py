@@ -76,12 +76,12 @@ class Data:
     """The rows, and how a row becomes a prompt.
 
     source: "hub" (path is an id), "file" (format json|csv|parquet) and "folder" (absolute paths), or "made" as `made`
-    says, {"episodes": ...}, {"reasoning_gym": ...} or {"spec": ...}. prompt: jinja2 template over the row, None for its
-    column. prompt_format: of a template, messages or a string. columns: name -> jinja2 template; rewards get them too.
-    filter: template; rows with False are dropped. max_prompt_tokens: longer prompts are dropped, or end the run, by
-    `over`. max_rows: the first to keep. sha256, commit: as for a model. rows: of all data. sort_by: column, a minus
-    sorts the largest first. Of a source in a mixture: source_name; weight, None for its rows; from_step, the first step
-    that draws; in_order: never shuffled. environments: names, one per row. images: columns; max_pixels of each.
+    says, {"episodes": ...} or {"reasoning_gym": ...}. prompt: jinja2 template over the row, None for its column.
+    prompt_format: of a template, messages or a string. columns: name -> jinja2 template; rewards get them too. filter:
+    template; rows with False are dropped. max_prompt_tokens: longer prompts are dropped, or end the run, by `over`.
+    max_rows: the first to keep. sha256, commit: as for a model. rows: of all data. sort_by: column, a minus sorts the
+    largest first. Of a source in a mixture: source_name; weight, None for its rows; from_step, the first step that
+    draws; in_order: never shuffled. environments: names, one per row. images: columns; max_pixels of each.
     """
 
     source: Literal["hub", "file", "folder", "made"]
@@ -186,14 +186,14 @@ class Evaluation:
     def sets(self) -> tuple["Evaluation", ...]:
         """The evaluation of each set alone, the deciding one first."""
         own = replace(self, others=())
-        each = ({name: getattr(one, name) for name in HeldOutSet.__slots__} for one in self.others)
-        return (own, *(replace(own, keep_best=False, stop_after=None, **one) for one in each))
+        each = ({name: getattr(other, name) for name in HeldOutSet.__slots__} for other in self.others)
+        return (own, *(replace(own, keep_best=False, stop_after=None, **changes) for changes in each))
 
     def with_data(self, changed: Callable[["Evaluation"], Data]) -> "Evaluation":
         """The evaluation with different data for each set. changed: takes the evaluation of a single set."""
         first, *others = map(changed, self.sets)
-        kept = zip(self.others, others, strict=True)
-        return replace(self, data=first, others=tuple(replace(one, data=data) for one, data in kept))
+        pairs = zip(self.others, others, strict=True)
+        return replace(self, data=first, others=tuple(replace(other, data=data) for other, data in pairs))
 
     @property
     def section(self) -> str:
@@ -269,15 +269,15 @@ class Plan:
     sources: tuple[Data, ...] = ()
 
     @property
-    def trained_data(self) -> dict[str, Data]:
+    def training_data(self) -> dict[str, Data]:
         """The training data by the recipe's section: `dataset`, or `datasets.NAME` for each source."""
         return {f"datasets.{source.source_name}": source for source in self.sources} or {"dataset": self.data}
 
     @property
     def all_environments(self) -> dict[str, EnvironmentClass]:
         """The environments by their keys in a recipe: `environment`, or `environments.NAME` for each of several."""
-        one = {} if self.environment_class is None else {"environment": self.environment_class}
-        return one or {f"environments.{name}": each for name, each in self.environment_classes.items()}
+        single = {} if self.environment_class is None else {"environment": self.environment_class}
+        return single or {f"environments.{name}": each for name, each in self.environment_classes.items()}
 
     @property
     def trains_a_copy(self) -> bool:

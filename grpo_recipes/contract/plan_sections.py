@@ -6,9 +6,6 @@ from typing import Literal
 
 from grpo_recipes.contract.files.regular_file import files_sha256
 
-# The run that the initial weights come from, and the runs before that one.
-
-
 _WEIGHTS = (".safetensors", ".bin", ".pt")
 _OF_THE_TRAINING = ("optimizer", "scheduler", "rng_state", "training_args", "reference_")
 
@@ -150,7 +147,7 @@ SANDBOX_VARIABLE = "GRPO_RUN_SANDBOX"
 
 @dataclass(frozen=True, slots=True)
 class Package:
-    """The installed package of a reward or an environment. name, release: None if the plan's stack does not list it.
+    """The installed package of a reward. name, release: None if the plan's stack does not list it.
 
     is_factory: whether the target is called once with the kwargs and returns the reward; None if its source was not
     available, and the worker inspects its signature.
@@ -181,7 +178,8 @@ class Tool:
 class EnvironmentClass:
     """A class whose methods the model can call, with one object per completion. config: keyword arguments of the class.
 
-    timeout: seconds that the constructor, a reset or a call may take. package: for one of TRL's own, which has no file.
+    timeout: seconds that the constructor, a reset or a call may take. package: in plans of older releases, of a class
+    that TRL brought.
     """
 
     name: str
@@ -212,9 +210,6 @@ class ScriptedTurn:
     tool: str | None = None
     arguments: dict[str, object] = field(default_factory=dict)
     answer: str | None = None
-
-
-# How vLLM generates, in a plan.
 
 
 @dataclass(frozen=True, slots=True)

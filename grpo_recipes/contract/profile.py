@@ -67,7 +67,7 @@ def other_profile(plan: Plan, row: Mapping[str, Any] | None) -> list[str]:
 
     Empty for a row without a profile; values that only one side knows are not compared.
     """
-    recorded = recorded_profile(row or {})
+    recorded = profile_in_row(row or {})
     if recorded is None:
         return []
     pairs = [("model", _model(plan)), ("chat template", _template(plan))]
@@ -75,7 +75,7 @@ def other_profile(plan: Plan, row: Mapping[str, Any] | None) -> list[str]:
     return [f"{what} {old} then, {now} now" for what, old, now in known if old and now and old != now]
 
 
-def recorded_profile(row: Mapping[str, Any]) -> Mapping[str, Any] | None:
+def profile_in_row(row: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """The profile in the column PROFILE of a row; None without one, or if the user's own data has such a column."""
     value = row.get(PROFILE)
     return value if isinstance(value, Mapping) and isinstance(value.get(ASKED), str) else None

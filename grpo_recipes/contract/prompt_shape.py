@@ -5,8 +5,12 @@ from collections.abc import Mapping, Sequence
 
 SOURCE_NAME = "source_name"
 """The column of a mixture's rows with the name of their source."""
+PREFILLS = "prefills"
+"""A parameter by which a reward gets the part of each answer that the prompt already contains, as `<think>`."""
 PICTURES = ("image", "images")
 """Columns from which TRL reads images, besides the prompt."""
+LARGEST_IMAGE = 256 << 20
+"""The most bytes of an image file, about as many as the most pixels take without compression."""
 IMAGE_TAG = "<image>"
 """Marks the place of an image in the texts of ms-swift's and LLaVA's rows, for every model."""
 TEXT_BESIDE_IMAGES = (
@@ -90,13 +94,21 @@ def template_of(column: str, messages: object) -> str | None:
     """
     listed = [*messages] if isinstance(messages, Sequence) and not isinstance(messages, str) else []
     role, key = ("from", "value") if all(map(is_share_gpt, listed)) else ("role", "content")
-    if not all(isinstance(one, Mapping) and isinstance(one.get(key), str) for one in listed):
+    if not all(isinstance(turn, Mapping) and isinstance(turn.get(key), str) for turn in listed):
         return None
-    asked = [place for place, one in enumerate(listed) if one.get(role) in _USERS]
-    if len(asked) != 1 or (key == "content" and any(one.get(role) not in (*_USERS, "assistant") for one in listed)):
+    asked = [index for index, turn in enumerate(listed) if turn.get(role) in _USERS]
+    if len(asked) != 1 or (key == "content" and any(turn.get(role) not in (*_USERS, "assistant") for turn in listed)):
         return None
     without = f" | replace('{IMAGE_TAG}', '')" if IMAGE_TAG in listed[asked[0]][key] else ""
     return f"{{{{ {column}[{asked[0]}].{key}{without} }}}}"
+
+
+def last_question_of(column: str, messages: Sequence[object]) -> str | None:
+    """A template that makes the prompt from the user's last message, counted from the end; None without one."""
+    listed = [turn for turn in messages if isinstance(turn, Mapping)]
+    role, key = ("from", "value") if listed and all(map(is_share_gpt, listed)) else ("role", "content")
+    asked = [index - len(messages) for index, turn in enumerate(listed) if turn.get(role) in _USERS and key in turn]
+    return f"{{{{ {column}[{asked[-1]}].{key} }}}}" if asked else None
 
 
 def _kind(value: object) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any, Literal, TypeVar, Union
 
-from grpo_recipes.contract.files.bounded_json import parsed
+from grpo_recipes.contract.files.bounded_json import parse_json
 from grpo_recipes.contract.host.engines import ENGINES, engine_for
 from grpo_recipes.contract.plan import PLAN_FORMAT, Plan
 
@@ -20,7 +20,7 @@ class NotAPlan(ValueError):
 
 def from_json(text: str) -> Plan:
     """The plan that `to_json` wrote, in this or an older release of the same format. Raises ValueError."""
-    content = parsed(text.encode("utf-8", "surrogatepass"))
+    content = parse_json(text.encode("utf-8", "surrogatepass"))
     return plan_of(as_now(content) if isinstance(content, dict) else content, complete=False)
 
 
@@ -30,8 +30,8 @@ def plan_of(content: object, *, complete: bool = True) -> Plan:
     complete: require every key. Otherwise a key that an older release did not write gets its default. Raises NotAPlan.
     """
     if not isinstance(content, dict) or content.get("plan") != PLAN_FORMAT:
-        told = content.get("plan") if isinstance(content, dict) else None
-        raise NotAPlan(f"it has plan format {told}, this grpo-run reads {PLAN_FORMAT}")
+        version = content.get("plan") if isinstance(content, dict) else None
+        raise NotAPlan(f"it has plan format {version}, this grpo-run reads {PLAN_FORMAT}")
     return _section(Plan, content, "", complete)
 
 
@@ -85,9 +85,9 @@ def _value(kind: Any, content: Any, where: str, complete: bool) -> Any:
     if origin in (Union, types.UnionType):
         return None if content is None and type(None) in inner else _one_of(inner, content, where, complete)
     if origin is tuple and isinstance(content, list):
-        return tuple(_value(inner[0], one, f"{where}[{index}]", complete) for index, one in enumerate(content))
+        return tuple(_value(inner[0], part, f"{where}[{index}]", complete) for index, part in enumerate(content))
     if origin in (dict, Mapping) and isinstance(content, dict):
-        return {str(key): _value(inner[1], one, f"{where}.{key}", complete) for key, one in content.items()}
+        return {str(key): _value(inner[1], part, f"{where}.{key}", complete) for key, part in content.items()}
     if kind is float and type(content) is int:
         return float(content)
     if isinstance(kind, type) and type(content) is kind:

@@ -32,8 +32,9 @@ class RunRecord:
     guards_not_seen: names of those without data.
     evaluation: {"before", "latest", "after": figures, "counts", "examples"}, of rows with images also {"blanked":
     figures of the last step with grey ones, and "by_images": what their own add}, with keep_best or stop_after {"best":
-    figures, "evaluations_since_best", "ended_early": {"step", "max_steps", "because"}}; of several sets that of the one
-    that decides, with "others": {name: the same}, and figures have "set": the name. Figures: {"step", "count" of
+    figures, "evaluations_since_best", "chosen_from": the steps that were compared, "cross_validated": figures on rows
+    that did not choose the step, "ended_early": {"step", "max_steps", "because"}}; of several sets that of the one that
+    decides, with "others": {name: the same}, and figures have "set": the name. Figures: {"step", "count" of
     rows, "without_score": completions to which a judge gave none, "greedy", "reward", "rewards", "pass_at",
     "intervals": [low, high] of each and how they were made, "change": since step 0, with intervals}.
     vllm_server: {"restarts"}: each with time, step and how the server died; None without a server.
@@ -146,16 +147,13 @@ def _write_keys(folder: str, content: Mapping[str, object]) -> None:
     write_whole(Path(folder), RECORD_FILE, record_text(Path(folder), content))
 
 
-# The figures of held-out rows, for one set or several.
-
-
 def of_each_set(evaluation: Mapping[str, object]) -> list[tuple[str, Mapping[str, object]]]:
     """Name and figures of each set in `evaluation`, the deciding one first; "" for one without a name."""
     others = mapping(evaluation, OTHERS)
-    return [(set_of(evaluation), evaluation), *((name, mapping(others, name)) for name in others)]
+    return [(deciding_set(evaluation), evaluation), *((name, mapping(others, name)) for name in others)]
 
 
-def set_of(evaluation: Mapping[str, object]) -> str:
+def deciding_set(evaluation: Mapping[str, object]) -> str:
     """The name of the deciding set, "" for a single one without a name."""
     events = (mapping(evaluation, moment) for moment in ("after", "latest", "before"))
     return next((name for event in events if isinstance(name := event.get("set"), str)), "")
@@ -164,9 +162,6 @@ def set_of(evaluation: Mapping[str, object]) -> str:
 def evaluation_file(name: str, step: float) -> str:
     """The file of a run folder with a set's completions at a step."""
     return f"evaluation/{name}{'-' if name else ''}step-{step:.0f}.jsonl"
-
-
-# Restarting with half the micro-batch: what the recipe asks for, and what the record shows.
 
 
 ON_OUT_OF_MEMORY = "training.on_out_of_memory"

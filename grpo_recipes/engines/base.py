@@ -70,7 +70,7 @@ def engine_of(plan: Plan) -> Engine:
         raise Refusal.of(
             f"the plan is for the engine {name!r}, which this grpo-run does not support",
             because=f"it supports {', '.join(ENGINES)}, and a different one would start a different run",
-            fix="use the grpo-run that made the plan, or run the recipe with launch.engine: local",
+            fix="run the folder's launch.sh on each machine, as in docs/machines.md; --resume continues the run",
         )
     engine = importlib.import_module(f"grpo_recipes.engines.{name}").ENGINE
     assert isinstance(engine, Engine)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TextIO
 
 from grpo_recipes.contract.exits import EXIT_DONE, EXIT_FAILED, EXIT_INTERRUPTED, Refusal
-from grpo_recipes.contract.files.bounded_json import parsed
+from grpo_recipes.contract.files.bounded_json import parse_json
 from grpo_recipes.contract.files.folder_files import open_to_append, read_bytes, status
 from grpo_recipes.contract.files.folder_lock import holder
 from grpo_recipes.contract.findings.finding import Finding
@@ -32,8 +32,8 @@ from grpo_recipes.engines.slurm_job import (
     is_queued,
     job_sbatch,
     look_at,
+    read_job,
     remember,
-    submitted_job,
 )
 from grpo_recipes.launch.display import progress
 from grpo_recipes.launch.local import LOG_FILE, refuse_strange_entries, show_end, text_after
@@ -69,27 +69,27 @@ def launch_job(
     folder = os.path.abspath(folder)
     refuse_strange_entries(folder)
 
-    def submitted(shown: Progress) -> SubmittedJob:
+    def submit(shown: Progress) -> SubmittedJob:
         with _submitting(folder):
             for line in prepare():
                 shown.say(line)
-            return _submitted(folder, shown, ["--resume"] if resume else [])
+            return _submit(folder, shown, ["--resume"] if resume else [])
 
-    return _to_its_end(folder, submitted, echo, view, poll_s)
+    return _to_its_end(folder, submit, echo, view, poll_s)
 
 
 def follow_job(folder: str, *, echo: TextIO = sys.stderr, view: View = NORMAL, poll_s: float = POLL_S) -> int:
     """Follows the job of a run folder as launch_job does, but never submits one."""
     folder = os.path.abspath(folder)
 
-    def found(shown: Progress) -> SubmittedJob:
-        job = submitted_job(folder)
+    def find_job(shown: Progress) -> SubmittedJob:
+        job = read_job(folder)
         if job is None:
             raise Refusal.of(f"{folder}: its job is gone from {JOB_FILE}", fix="--resume once more")
         shown.note(f"following job {job.id} in {folder}; the whole output is in {LOG_FILE} there")
         return job
 
-    return _to_its_end(folder, found, echo, view, poll_s)
+    return _to_its_end(folder, find_job, echo, view, poll_s)
 
 
 def _to_its_end(folder: str, find: Callable[[Progress], SubmittedJob], echo: TextIO, view: View, poll_s: float) -> int:
@@ -100,13 +100,13 @@ def _to_its_end(folder: str, find: Callable[[Progress], SubmittedJob], echo: Tex
         job = find(shown)
         stopping = f"to save and stop it: {' '.join(job.words('scancel', '--batch', '--signal=TERM', job.id))}"
         shown.note(stopping)
-        seen = _followed(folder, job, began, shown, asked, poll_s)
-        if seen is None:
+        state = _follow(folder, job, began, shown, asked, poll_s)
+        if state is None:
             why = asked.names[0] if asked.names else signal.SIGHUP.name
             shown.say(f"{why}: job {job.id} continues without being followed")
             shown.say(f"to follow it again: grpo-run {shlex.quote(folder)} --resume\n{stopping}")
             return EXIT_INTERRUPTED
-        code = _conclude(folder, job, seen)
+        code = _conclude(folder, job, state)
         if code not in (EXIT_DONE, EXIT_INTERRUPTED):
             _show_end(folder, log_start, shown)
     return code
@@ -130,7 +130,7 @@ def _submitting(folder: str) -> Iterator[None]:
                 because=f"another grpo-run holds {_SUBMIT_LOCK}",
                 fix="--resume in a moment follows that job",
             ) from None
-        job = submitted_job(folder)
+        job = read_job(folder)
         if job is not None and is_queued(folder):
             raise Refusal.of(
                 f"{folder}: its job {job.id} is still in the queue",
@@ -142,7 +142,7 @@ def _submitting(folder: str) -> Iterator[None]:
         yield
 
 
-def _submitted(folder: str, shown: Progress, arguments: list[str]) -> SubmittedJob:
+def _submit(folder: str, shown: Progress, arguments: list[str]) -> SubmittedJob:
     done = subprocess.run(
         ["sbatch", "--parsable", "--export=ALL", JOB_SCRIPT, *arguments],
         cwd=folder,
@@ -165,28 +165,27 @@ def _submitted(folder: str, shown: Progress, arguments: list[str]) -> SubmittedJ
     return job
 
 
-def _followed(
+def _follow(
     folder: str, job: SubmittedJob, began: float, shown: Progress, signals: StopSignals, poll_s: float
 ) -> JobState | None:
     """Shows the job's progress until it ends, and returns its final state; None if following was stopped."""
     events = RunEvents(folder, began, shown.view)
-    said, next_question, ends = "", 0.0, _ends_of(folder, job)
+    last, next_question, ends = "", 0.0, _ends_of(folder, job)
     while not signals.names and not signals.terminal_is_gone:
         if (now := time.monotonic()) >= next_question:
-            seen = look_at(job)
-            if seen is not None and seen.has_ended:
-                return seen
-            words = _words(job, seen)
-            if words not in ("", said):
+            state = look_at(job)
+            if state is not None and state.has_ended:
+                return state
+            words = _words(job, state)
+            if words not in ("", last):
                 shown.note(words)
-                said = words
+                last = words
             next_question = now + (poll_s if words else _SOON_S)
         for event in events.new():
             shown.show(event)
         if ends != (ends := _ends_of(folder, job)):
             next_question = now + _SOON_S  # Slurm will have news shortly
         time.sleep(_LOOK_S)
-        signals.settle()
     return None
 
 
@@ -228,7 +227,7 @@ def _conclude(folder: str, job: SubmittedJob, state: JobState) -> int:
 def _ends_of(folder: str, job: SubmittedJob) -> list[object]:
     """What the job's script decided at the end of each start: "requeue" or an exit code."""
     try:
-        lines = map(parsed, read_bytes(Path(folder), _ENDS_FILE).splitlines())
+        lines = map(parse_json, read_bytes(Path(folder), _ENDS_FILE).splitlines())
         return [line["next"] for line in lines if isinstance(line, dict) and line["job"] == job.id]
     except (OSError, ValueError, KeyError, TypeError):
         return []
@@ -266,11 +265,11 @@ class SlurmEngine(Engine):
 
     def look(self, plan: Plan, count: int, limit_s: int, echo: TextIO) -> list[Finding]:
         """Lets nodes examine themselves, allocated by Slurm as for the job."""
-        from grpo_recipes.engines.slurm_nodes import asked_nodes, nodes_findings  # only for preflight
+        from grpo_recipes.engines.slurm_nodes import ask_nodes, nodes_findings  # only for preflight
 
         machines = "machine" if count == 1 else "machines"
         print(f"asking Slurm for {count} {machines}, waiting at most {limit_s} s in the queue; Ctrl-C stops", file=echo)
-        nodes = asked_nodes(plan, count, limit_s)
+        nodes = ask_nodes(plan, count, limit_s)
         print(f"checked {', '.join(node.name for node in nodes)}", file=echo)
         return nodes_findings(plan, nodes)
 

@@ -89,22 +89,22 @@ def look_at(job: SubmittedJob) -> JobState | None:
         return None
     if done.returncode != 0:
         return JobState("") if "Invalid job id" in done.stdout + done.stderr else None
-    found = dict(_FIELD.findall(done.stdout))
-    code = found.get("ExitCode", "").partition(":")[0]
-    user = re.search(r"\(([0-9]+)\)$", found.get("UserId", ""))
+    fields = dict(_FIELD.findall(done.stdout))
+    code = fields.get("ExitCode", "").partition(":")[0]
+    user = re.search(r"\(([0-9]+)\)$", fields.get("UserId", ""))
     work_dir = _WORK_DIR.search(done.stdout)
     return JobState(
-        state=found.get("JobState", ""),
-        reason=found.get("Reason", ""),
-        nodes=found.get("NodeList", "").replace("(null)", ""),
-        starts=int(found.get("Restarts", "0")) + 1,
+        state=fields.get("JobState", ""),
+        reason=fields.get("Reason", ""),
+        nodes=fields.get("NodeList", "").replace("(null)", ""),
+        starts=int(fields.get("Restarts", "0")) + 1,
         exit_code=int(code) if code.isdigit() else None,
         user=None if user is None else int(user[1]),
         folder=None if work_dir is None else work_dir[1].rstrip(),
     )
 
 
-def submitted_job(folder: str) -> SubmittedJob | None:
+def read_job(folder: str) -> SubmittedJob | None:
     """The last job that a run folder was submitted as, None if there is none or the file is not grpo-run's."""
     try:
         content = cast("dict[str, Any]", read_json(Path(folder), JOB_FILE))
@@ -118,9 +118,9 @@ def submitted_job(folder: str) -> SubmittedJob | None:
 
 def is_queued(folder: str) -> bool:
     """Whether Slurm has a queued or running job of this user and folder, or cannot say."""
-    job = submitted_job(folder)
-    seen = None if job is None else look_at(job)
-    return job is not None and (seen is None or (not seen.has_ended and _is_of(seen, folder)))
+    job = read_job(folder)
+    state = None if job is None else look_at(job)
+    return job is not None and (state is None or (not state.has_ended and _is_of(state, folder)))
 
 
 def _is_of(state: JobState, folder: str) -> bool:
@@ -138,12 +138,9 @@ def remember(folder: str, job: SubmittedJob) -> None:
 
 def clean_environment(**more: str) -> dict[str, str]:
     """The environment without an outer job's Slurm variables, which srun would take for options."""
-    kept = ("SLURM_CONF", "SLURM_CLUSTERS")
+    needed = ("SLURM_CONF", "SLURM_CLUSTERS")
     inherited = absolute_places(os.environ)[0]  # Slurm starts the job in the run folder
-    return {name: value for name, value in inherited.items() if name in kept or not name.startswith("SLURM_")} | more
-
-
-# job.sbatch: the Slurm job of a run, to be submitted from the run folder.
+    return {name: value for name, value in inherited.items() if name in needed or not name.startswith("SLURM_")} | more
 
 
 _PLAIN = re.compile(r"[A-Za-z0-9_.,:@%+/=\[\]-]*")
@@ -186,11 +183,11 @@ class SlurmJob:
 
 def slurm_job(plan: Plan) -> SlurmJob:
     """The Slurm job of a plan. Raises NotAPlan."""
-    said = dict(plan.job)
-    time, options = said.get("time"), said.get("options")
+    settings = dict(plan.job)
+    time, options = settings.get("time"), settings.get("options")
     if isinstance(options, dict):
-        said["options"] = {name: True if value is True else str(value) for name, value in options.items()}
-    return section_of(SlurmJob, said | {"time": None if time is None else str(time)}, "job")
+        settings["options"] = {name: True if value is True else str(value) for name, value in options.items()}
+    return section_of(SlurmJob, settings | {"time": None if time is None else str(time)}, "job")
 
 
 def job_sbatch(plan: Plan) -> str:
@@ -227,10 +224,10 @@ def _container(plan: Plan, container: SlurmContainer | None) -> dict[str, object
         return {"container": None}
     for key, expected in container_faults(asdict(container)):
         raise Refusal.of(f"slurm.container.{key} must be {expected}", because="the runtime would refuse it")
-    for place in (plan.folder or "", *local_files(plan)):
-        if re.search("[:,]", place):
+    for path in (plan.folder or "", *local_files(plan)):
+        if re.search("[:,]", path):
             raise Refusal.of(
-                f"{place} cannot be mounted in a container",
+                f"{path} cannot be mounted in a container",
                 because="a : or a , in a path ends a part of a mount",
                 fix="a path without them, for the run folder with --out",
             )

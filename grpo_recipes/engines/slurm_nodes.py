@@ -17,7 +17,7 @@ from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.read_plan import section_of
 from grpo_recipes.engines.slurm_job import clean_environment, nodes_sh
 from grpo_recipes.render.job import job_of
-from grpo_recipes.render.launch_script import exported
+from grpo_recipes.render.launch_script import variables_to_export
 from grpo_recipes.stack.stack import Stack, from_json_value
 
 OTHER_MACHINE = "WLD014"
@@ -35,7 +35,7 @@ class AskedNode:
     limits: MachineLimits | None
 
 
-def asked_nodes(plan: Plan, count: int, limit_s: int) -> list[AskedNode]:
+def ask_nodes(plan: Plan, count: int, limit_s: int) -> list[AskedNode]:
     """Lets `count` nodes examine themselves once Slurm allocates them; srun's messages go to stderr.
 
     limit_s: how long to wait in the queue. Raises Refusal without srun, or if a node does not answer.
@@ -63,27 +63,27 @@ def asked_nodes(plan: Plan, count: int, limit_s: int) -> list[AskedNode]:
 
 def _by_task(out: str) -> dict[str, list[str]]:
     """The lines of each task, as `srun --label` marks them."""
-    found: dict[str, list[str]] = {}
+    lines: dict[str, list[str]] = {}
     for line in out.splitlines():
         task, colon, text = line.partition(":")
         if colon and task.strip().isdigit():
-            found.setdefault(task.strip(), []).append(text[1:])
-    return found
+            lines.setdefault(task.strip(), []).append(text[1:])
+    return lines
 
 
 def _node(lines: list[str]) -> AskedNode | None:
     try:
-        told: dict[str, Any] = json.loads("\n".join(lines[1:]))
-        found = tuple(_finding(one) for one in told["findings"])
-        told_limits = told.get("limits")
+        answer: dict[str, Any] = json.loads("\n".join(lines[1:]))
+        findings = tuple(_finding(row) for row in answer["findings"])
+        told_limits = answer.get("limits")
         has = None if told_limits is None else section_of(MachineLimits, told_limits, "limits")
-        return AskedNode(lines[0], from_json_value(told["stack"]), found, has)
+        return AskedNode(lines[0], from_json_value(answer["stack"]), findings, has)
     except (ValueError, KeyError, TypeError, IndexError):
         return None
 
 
-def _finding(one: dict[str, Any]) -> Finding:
-    return Finding(one["rule"], one["severity"], one["message"], because=tuple(one["because"]), fix=one["fix"])
+def _finding(row: dict[str, Any]) -> Finding:
+    return Finding(row["rule"], row["severity"], row["message"], because=tuple(row["because"]), fix=row["fix"])
 
 
 def nodes_findings(plan: Plan, nodes: list[AskedNode]) -> list[Finding]:
@@ -121,7 +121,7 @@ def _interfaces(plan: Plan, there: tuple[str, ...]) -> Iterator[Finding]:
     NCCL matches the beginnings of names, whole names after "=", and excludes names after "^"; Gloo matches whole names.
     """
     for variable in (_OF_NCCL, _OF_GLOO):
-        value = exported(plan).get(variable) or os.environ.get(variable, "")
+        value = variables_to_export(plan).get(variable) or os.environ.get(variable, "")
         names = [name for name in value.lstrip("=").split(",") if name]
         is_whole = variable == _OF_GLOO or value.startswith("=")
         if value.startswith("^") or not names:

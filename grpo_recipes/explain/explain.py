@@ -10,8 +10,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from grpo_recipes.contract.findings.finding import dotted
-from grpo_recipes.contract.findings.wording import nearest_words, shown
+from grpo_recipes.contract.findings.finding import path_text
+from grpo_recipes.contract.findings.wording import nearest_words, value_text
 from grpo_recipes.explain.pages import id_page, known_ids
 from grpo_recipes.facts.classified import classified_fields, fields_by_home
 from grpo_recipes.facts.facts import Facts
@@ -25,7 +25,7 @@ from grpo_recipes.schemas.fast_accept import OF_ITEMS, keys_named, recipe_keys
 from grpo_recipes.schemas.models import sections
 from grpo_recipes.schemas.other_names import algorithm_row, key_row
 from grpo_recipes.schemas.recipe import Recipe
-from grpo_recipes.schemas.section import is_required_key, written_fields
+from grpo_recipes.schemas.section import fields_by_key, is_required_key
 
 
 def explain(word: str, facts: Facts) -> str | None:
@@ -36,14 +36,14 @@ def explain(word: str, facts: Facts) -> str | None:
     word = word.strip().replace(" ", "_").replace("-", "_")
     if word == tables.TABLE:
         return task_list()
-    known = [one for one in (word, f"{word}s") if one in recipe_keys()]  # "reward" means the section
+    known = [name for name in (word, f"{word}s") if name in recipe_keys()]  # "reward" means the section
     key = next(iter([*known, *keys_named(word)]), None)
     if key is not None:
         return key_page(key, facts)
     if word.removeprefix("dataset.").startswith(f"{tables.TABLE}."):
         return task_page(word.rpartition(".")[2])
-    page = field_page(word.removeprefix("trl."), facts) or _page_of_another_name(word, facts)
-    return page or topic_page(word) or algorithm_page(word)
+    page = field_page(word.removeprefix("trl."), facts) or topic_page(word) or _page_of_another_name(word, facts)
+    return page or algorithm_page(word)
 
 
 def _page_of_another_name(word: str, facts: Facts) -> str | None:
@@ -56,9 +56,6 @@ def _page_of_another_name(word: str, facts: Facts) -> str | None:
         return f"{word}: {row['because']}\n\n{row['instead'].replace('remove it', f'remove {name}', 1)}"
     page = explain(row["home"], facts) or f"write it as {row['home']}"
     return f"{word} is a name of {row['tools']}{': ' * ('differs' in row)}{row.get('differs', '')}\n\n{page}"
-
-
-# Terms of the field that are not keys: their equivalent here, and what to read next.
 
 
 @cache
@@ -107,7 +104,9 @@ def keys_of(word: str) -> tuple[str, ...]:
     row, field = key_row("", word) or {}, classified_fields().get(word)
     same = (word,) if word in recipe_keys() else keys_named(word)
     named = tuple(key for key in same if key not in sections() and not key.startswith(OF_ITEMS))
-    own = (f"trl.{word}",) if field is not None and field.owner is None else ()
+    own = tuple(key for key in recipe_keys() if field is not None and field.owner == f"write {key}")
+    if field is not None and field.owner is None:
+        own = (f"trl.{word}",)
     return named or ((row["home"],) if "home" in row else own)
 
 
@@ -118,11 +117,13 @@ def set_here(key: str, resolution: Resolution) -> str:
         return ""
     names = (key, key.removeprefix("trl."), f"GRPOConfig.{key.removeprefix('trl.')}")
     settings = context.settings.values()
-    found = next((each for each in settings if each.key in names or (each.path and dotted(each.path) in names)), None)
-    if found is None:
+    setting = next(
+        (each for each in settings if each.key in names or (each.path and path_text(each.path) in names)), None
+    )
+    if setting is None:
         return ""
-    origin = f"{found.origin}: {found.why}" if found.why else found.origin
-    return f"in {resolution.file}: {json.dumps(found.value, default=str)} ({origin})"
+    origin = f"{setting.origin}: {setting.why}" if setting.why else setting.origin
+    return f"in {resolution.file}: {json.dumps(setting.value, default=str)} ({origin})"
 
 
 def nearest_key(word: str) -> str | None:
@@ -134,9 +135,6 @@ def nearest(word: str) -> str | None:
     """The id or key most similar to an unknown word."""
     names = [*known_ids(), *recipe_keys(), *classified_fields(), *(name for row in topics() for name in row["names"])]
     return next(iter(nearest_words(word, names, cutoff=0.6)), None)
-
-
-# The tasks of reasoning-gym, and the keys of each.
 
 
 def task_list() -> str:
@@ -158,9 +156,6 @@ def task_page(task: str) -> str | None:
     return "\n".join([head, "", "keys of its config, with their defaults:" if keys else "it has no config", *lines])
 
 
-# Lists everything that has a page: the sections of a recipe with their keys, and the ids by family.
-
-
 _WIDTH = 100
 _LONGEST_DEFAULT = 24
 
@@ -169,8 +164,8 @@ def overview() -> str:
     """Sections and keys of the top level with a sentence each, then the ids."""
     keys = [(name, _meaning(name)) for name in Recipe.model_fields]
     families: dict[str, list[str]] = defaultdict(list)
-    for one in sorted(known_ids()):
-        families[one[:3]].append(one)
+    for rule_id in sorted(known_ids()):
+        families[rule_id[:3]].append(rule_id)
     ids = [
         textwrap.fill(" ".join(family), _WIDTH, initial_indent="  ", subsequent_indent="  ")
         for family in families.values()
@@ -195,17 +190,17 @@ def section_keys(section: str) -> str | None:
         return None
     docs = field_docs(model)
     rows = []
-    for name, field in written_fields(model).items():
+    for name, field in fields_by_key(model).items():
         below = f"{section}.{name}" in sections()
-        default = "required" if is_required_key(field) else shown(field.get_default(call_default_factory=True))
-        told = "section" if below and default != "[]" else default if len(default) <= _LONGEST_DEFAULT else "..."
-        rows.append((name, told, _sentence(docs.get(name) or "")))
+        default = "required" if is_required_key(field) else value_text(field.get_default(call_default_factory=True))
+        text = "section" if below and default != "[]" else default if len(default) <= _LONGEST_DEFAULT else "..."
+        rows.append((name, text, _sentence(docs.get(name) or "")))
     return "\n".join(["keys, with their defaults:", *_rows(rows)])
 
 
 def _rows(rows: Sequence[tuple[str, ...]]) -> list[str]:
     """Words in columns, the last one wrapped if it is too wide."""
-    widths = [max(len(row[place]) for row in rows) for place in range(len(rows[0]) - 1)]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]) - 1)]
     lines = []
     for row in rows:
         start = "  " + "".join(f"{cell.ljust(width)}  " for cell, width in zip(row, widths, strict=False))
@@ -218,8 +213,6 @@ def _sentence(text: str) -> str:
     return re.split(r"(?<!e\.g)(?<=\.) ", " ".join(text.split()), maxsplit=1)[0]
 
 
-# The page of a recipe key, or of a field that is written under `trl`.
-
 # Sections whose keys are the fields of another class, by the class.
 CLASSES = {"lora": "LoraConfig", "quantization": "BitsAndBytesConfig"}
 
@@ -228,7 +221,7 @@ def key_page(key: str, facts: Facts) -> str:
     """A key's meaning, default, the field that it sets with default and values by release, and its origin."""
     section, _, name = key.rpartition(".")
     model = sections()[section]
-    field = written_fields(model)[name]
+    field = fields_by_key(model)[name]
     lines = [key, "", _meaning(key)]
     if is_required_key(field):
         lines.append("default: none, the key is required")

@@ -3,7 +3,6 @@
 import contextlib
 import os
 import re
-import select
 import signal
 import subprocess
 import sys
@@ -12,30 +11,32 @@ import uuid
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TextIO, cast
+from typing import TextIO
 
 from grpo_recipes.contract.exits import EXIT_DONE, EXIT_FAILED, EXIT_INTERRUPTED, Refusal
 from grpo_recipes.contract.files.folder_files import open_to_append, open_to_read
-from grpo_recipes.contract.files.folder_lock import LAUNCHING, Busy, FolderLock, held, holder
+from grpo_recipes.contract.files.folder_lock import LAUNCHING, Busy, FolderLock, hold_lock, holder
 from grpo_recipes.contract.files.regular_file import NotRegular
 from grpo_recipes.contract.files.run_entries import refuse_foreign_entries, strange_entry
 from grpo_recipes.contract.findings.finding import as_record, mistake
-from grpo_recipes.contract.findings.lost_peer import WrongSetUp, lost_by_watchdog
+from grpo_recipes.contract.findings.lost_peer import WrongSetUp, find_watchdog_end
 from grpo_recipes.contract.host import supervisor
 from grpo_recipes.contract.host.child_environment import absolute_places
-from grpo_recipes.contract.host.child_environment import told as told_of_places
+from grpo_recipes.contract.host.child_environment import changes_note as told_of_places
+from grpo_recipes.contract.host.standard_streams import steady, take_output_problem
 from grpo_recipes.contract.run_record import RECORD_FILE, RunRecord, amend_record, read_record
 from grpo_recipes.contract.secrets.redact import redact
 from grpo_recipes.contract.secrets.redacted_file import RedactedFile
 from grpo_recipes.launch.display import progress
-from grpo_recipes.launch.event_printer import Echo, redacted_log
 from grpo_recipes.launch.progress import NORMAL, Progress, View
 from grpo_recipes.launch.run_events import RunEvents, record_version
 from grpo_recipes.launch.stop_signals import StopSignals, never_stopped_by_output, signals_noted
+from grpo_recipes.launch.train_log import open_redacted_log
 
 LOG_FILE = "train.log"
 _LAUNCH_ID = "GRPO_RUN_LAUNCH"
 _POLL_S = 0.1
+_READER_S = 1.0
 _SHOWN_LINES = 30
 # torch.distributed.elastic names the rank that failed first, before it stops the others.
 _RANK_FAILURE = re.compile(r"failed \(exitcode: (-?\d+)\) local_rank: (\d+)")
@@ -51,8 +52,8 @@ def launch(
 ) -> int:
     """Trains a run folder to its end, shows its progress on `echo`, and returns the exit code.
 
-    The first SIGINT, SIGTERM or SIGHUP asks the trainers to save and stop, the second kills them. If the terminal, pipe
-    or disk behind `echo` is gone, full or stopped, the run continues and train.log says so. All output goes to
+    The first SIGINT, SIGTERM or SIGUSR1 asks the trainers to save and stop, the second kills them. If the terminal,
+    pipe or disk behind `echo` is gone, full or stopped, the run continues and train.log says so. All output goes to
     train.log; run.json records how the run ended, even if the worker could not write it.
     prepare: called after the folder is locked and before anything is started; returns lines to print. Call from the
     main thread. Raises Refusal if the folder is already being trained, has no launch.sh or is not writable, and, with
@@ -64,7 +65,7 @@ def launch(
             f"{folder}: not a run folder", because="it has no launch.sh", fix="grpo-run RECIPE --dry-run writes one"
         )
     log = os.path.join(folder, LOG_FILE)
-    with taken(folder) as lock, _progress(echo, view) as (shown, screen):
+    with lock_for_launch(folder) as lock, _progress(echo, view) as (shown, screen):
         for line in prepare():
             shown.say(line)
         before = record_version(folder)
@@ -101,14 +102,14 @@ def is_running(folder: str) -> bool:
 
 
 @contextlib.contextmanager
-def taken(folder: str) -> Iterator[FolderLock]:
+def lock_for_launch(folder: str) -> Iterator[FolderLock]:
     """Locks the folder for one training, whose worker locks it too. Raises Refusal if it is in use."""
-    place = Path(folder)
+    path = Path(folder)
     with contextlib.ExitStack() as stack:
         try:
-            lock = stack.enter_context(held(place, LAUNCHING))
-            refuse_foreign_entries(place)
-            os.close(open_to_append(place, LOG_FILE))  # start nothing whose output could not be written
+            lock = stack.enter_context(hold_lock(path, LAUNCHING))
+            refuse_foreign_entries(path)
+            os.close(open_to_append(path, LOG_FILE))  # start nothing whose output could not be written
         except Busy as busy:
             raise Refusal(*busy.findings) from None
         except NotRegular as problem:  # also for the lock
@@ -119,26 +120,25 @@ def taken(folder: str) -> Iterator[FolderLock]:
                 because=str(problem.strerror or problem),
                 fix="make it writable for this user, with room for checkpoints, or train a copy elsewhere",
             ) from None
-        other = holder(place)
+        other = holder(path)
         if other is not None:
             raise Refusal(other.refusal())
         yield lock
 
 
 @contextlib.contextmanager
-def _progress(echo: TextIO, view: View) -> Iterator[tuple[Progress, Echo]]:
-    """The progress display for `echo`, and the stream in front of it that the display writes to."""
+def _progress(echo: TextIO, view: View) -> Iterator[tuple[Progress, TextIO]]:
+    """The progress display for `echo`, and the stream that it writes to, which never fails or blocks."""
     never_stopped_by_output()
-    screen = Echo(echo)
-    try:
-        with progress(cast(TextIO, screen), view) as shown:
-            yield shown, screen
-    finally:
-        screen.end()
+    screen = echo
+    with contextlib.suppress(OSError, ValueError):  # a stream without a descriptor
+        screen = steady(echo.fileno(), echo, _READER_S)
+    with progress(screen, view) as shown:
+        yield shown, screen
 
 
 def _run(
-    folder: str, log: str, shown: Progress, screen: Echo, arguments: list[str]
+    folder: str, log: str, shown: Progress, screen: TextIO, arguments: list[str]
 ) -> tuple[int, list[str], RedactedFile]:
     """Runs the supervisor to its end; returns its exit code, the signals passed on, and the log file."""
     launch_id = uuid.uuid4().hex
@@ -149,13 +149,12 @@ def _run(
     if dropped:
         shown.say(told_of_places(dropped))
     # Handlers come before the start: a Ctrl-C in between would leave a training without its supervisor.
-    with signals_noted() as asked, redacted_log(log) as (output, copied):
-        child = supervisor.started(folder, output, {**inherited, _LAUNCH_ID: launch_id}, *arguments)
+    with signals_noted() as asked, open_redacted_log(log) as (output, copied):
+        child = supervisor.start_supervisor(folder, output, {**inherited, _LAUNCH_ID: launch_id}, *arguments)
         try:
             is_told = False
             while True:
                 code = child.poll()
-                asked.settle()
                 asked.pass_on([child], shown.say, "saving and stopping; a second signal kills the run")
                 is_told = is_told or _has_logged_lost_display(asked, screen, output)
                 for event in events.new():
@@ -168,16 +167,14 @@ def _run(
                 _end(child, launch_id)
 
 
-def _has_logged_lost_display(signals: StopSignals, screen: Echo, log: int) -> bool:
-    """Whether train.log says that the display is gone; writes that as soon as it is known."""
-    if screen.problem is None and not signals.terminal_is_gone:
+def _has_logged_lost_display(signals: StopSignals, screen: TextIO, log: int) -> bool:
+    """Whether train.log says that nobody sees the output; writes that as soon as it is known."""
+    problem = take_output_problem(screen)
+    if problem is None and not signals.terminal_is_gone:
         return False
-    why = "" if screen.problem is None else f" ({screen.problem.strerror})"
-    what = "the terminal" if screen.isatty() or signals.terminal_is_gone else "the output of grpo-run"
-    line = f"grpo-run: {what} is gone{why}; the run continues, and SIGINT or SIGTERM still saves and stops it\n"
-    if not select.select([], [log], [], 0)[1]:
-        return False
-    os.write(log, line.encode())  # a pipe accepts this few bytes at once
+    why = "the terminal is gone" if problem is None else f"the output cannot be shown ({problem.strerror})"
+    line = f"grpo-run: {why}; the run continues, and SIGINT or SIGTERM still saves and stops it\n"
+    os.write(log, line.encode())
     return True
 
 
@@ -212,7 +209,7 @@ def _conclude(folder: str, record: RunRecord | None, code: int, asked: list[str]
     """
     rank_failure, lost = _RANK_FAILURE.search(log), None
     if rank_failure is not None and int(rank_failure[1]) == -signal.SIGABRT:
-        lost = lost_by_watchdog(log, int(rank_failure[2]))
+        lost = find_watchdog_end(log, int(rank_failure[2]))
     if record is not None and record.status != "running" and record.exit_code is not None:
         # When one rank crashes, torch stops the others with SIGTERM, and they report an interruption.
         is_own = lost is None or isinstance(lost, WrongSetUp)
@@ -230,9 +227,9 @@ def _conclude(folder: str, record: RunRecord | None, code: int, asked: list[str]
         status, exit_code = "failed", EXIT_FAILED
         how = f"rank {rank_failure[2]} {_death(int(rank_failure[1]))}" if rank_failure else f"it {_death(code)}"
         message = f"the worker ended without a message: {how}"
-    told = {"status": status, "exit_code": exit_code, "message": message, "findings": findings}
+    ending = {"status": status, "exit_code": exit_code, "message": message, "findings": findings}
     try:
-        amend_record(folder, {**told, "ended": datetime.now(UTC).isoformat(timespec="seconds")})
+        amend_record(folder, {**ending, "ended": datetime.now(UTC).isoformat(timespec="seconds")})
     except OSError as problem:
         raise Refusal(
             mistake(

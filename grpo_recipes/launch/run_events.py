@@ -29,11 +29,11 @@ class RunEvents:
     def new(self) -> Iterator[Event]:
         """The events since the last call, oldest first; a phase both when it begins and when it ends."""
         phases = [(when, event) for when, event in self._phases() if when >= self._since]
-        for _, event in sorted([*phases, *self._measured()], key=lambda one: one[0]):
+        for _, event in sorted([*phases, *self._metric_events()], key=lambda pair: pair[0]):
             yield event
             yield from self._samples(event)
 
-    def _measured(self) -> Iterator[tuple[float, Event]]:
+    def _metric_events(self) -> Iterator[tuple[float, Event]]:
         """Events of metrics.jsonl, each with its time."""
         events, self._offset = read_new(os.path.join(self._folder, METRICS_FILE), self._offset)
         for event in events:
@@ -71,13 +71,10 @@ class RunEvents:
 def record_version(folder: str) -> tuple[int, int] | None:
     """A value that changes with every write of run.json, to detect an earlier attempt's record."""
     try:
-        found = status(Path(folder), RECORD_FILE)
+        entry = status(Path(folder), RECORD_FILE)
     except OSError:
         return None
-    return None if found is None else (found.st_ino, found.st_mtime_ns)
-
-
-# Completions of a running run from completions.jsonl, as lines for a person.
+    return None if entry is None else (entry.st_ino, entry.st_mtime_ns)
 
 
 _TAIL = 4 << 20

@@ -46,18 +46,18 @@ class RunProgress(NamedTuple):
     phase_began: float | None = None
 
 
-def rows(seen: RunProgress, width: int, now: float, marks: str = "━─") -> list[list[Part]]:
+def rows(run: RunProgress, width: int, now: float, marks: str = "━─") -> list[list[Part]]:
     """The rows for a terminal of this width. marks: the characters of a bar, done and remaining."""
-    if seen.step is None:
-        since = seen.began if seen.phase_began is None else seen.phase_began
-        phase = [Part(seen.phase, 0, "bold"), Part(clock(now - since), 1)]
-        if seen.phase_began is not None:
-            phase.append(Part(f"{clock(now - seen.began)} so far", 2, "dim"))
-        return [fitted(phase, width)]
-    words = step_parts(seen.step, seen.seconds_left)
-    where = fitted(list(_where(seen, words, now)), width)
-    figures = fitted(list(_figures(seen, words)), width)
-    done = None if not seen.max_steps else (number(seen.step, "step") or 0.0) / seen.max_steps
+    if run.step is None:
+        since = run.began if run.phase_began is None else run.phase_began
+        phase = [Part(run.phase, 0, "bold"), Part(clock(now - since), 1)]
+        if run.phase_began is not None:
+            phase.append(Part(f"{clock(now - run.began)} so far", 2, "dim"))
+        return [fit_parts(phase, width)]
+    words = step_parts(run.step, run.seconds_left)
+    where = fit_parts(list(_where(run, words, now)), width)
+    figures = fit_parts(list(_figures(run, words)), width)
+    done = None if not run.max_steps else (number(run.step, "step") or 0.0) / run.max_steps
     return [with_bar(where, width, done, marks), *([figures] if figures else [])]
 
 
@@ -93,12 +93,12 @@ def columns(parts: Sequence[Part]) -> int:
     return sum(len(part.text) for part in parts) + len(GAP) * max(len(parts) - 1, 0)
 
 
-def fitted(parts: Sequence[Part], width: int) -> list[Part]:
+def fit_parts(parts: Sequence[Part], width: int) -> list[Part]:
     """The parts that fit; the last remaining one is cut if it does not."""
-    kept = list(parts)
-    while columns(kept) > width and len(kept) > 1:
-        kept.remove(max(kept, key=lambda part: part.rank))
-    return [part._replace(text=part.text[:width]) for part in kept]
+    row = list(parts)
+    while columns(row) > width and len(row) > 1:
+        row.remove(max(row, key=lambda part: part.rank))
+    return [part._replace(text=part.text[:width]) for part in row]
 
 
 def with_bar(parts: list[Part], width: int, done: float | None, marks: str) -> list[Part]:

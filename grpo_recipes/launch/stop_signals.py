@@ -8,36 +8,25 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from grpo_recipes.contract.host.processes import ASKING
-from grpo_recipes.contract.host.standard_streams import Hangups
 
 _APART_S = 0.2
 """The kernel merges equal signals that are pending together; the receiver has to see both."""
 
 
 class StopSignals:
-    """Collects the received signals, by name and in order. Excludes the SIGHUP of a closing terminal."""
+    """Collects the received signals, by name and in order. A SIGHUP only means that the terminal is gone."""
 
     def __init__(self) -> None:
         self.names: list[str] = []
+        self.terminal_is_gone = False
         self._passed_on = 0
-        self._hangups = Hangups()
-
-    @property
-    def terminal_is_gone(self) -> bool:
-        """Whether a SIGHUP showed that the terminal is gone."""
-        return self._hangups.gone_at is not None
 
     def note(self, which: int, _: object) -> None:
         """Handles a signal."""
         if which == signal.SIGHUP:
-            self._hangups.came()
+            self.terminal_is_gone = True
         else:
             self.names.append(signal.Signals(which).name)
-
-    def settle(self) -> None:
-        """Decides whether a SIGHUP asked the run to stop, as soon as that is known."""
-        if self._hangups.is_wish():
-            self.names.append(signal.SIGHUP.name)
 
     def pass_on(self, children: "Iterable[subprocess.Popen[bytes]]", say: Callable[[str], None], means: str) -> None:
         """Sends the children a SIGTERM for each signal since the last call. means: what the first one does, for the
@@ -54,7 +43,7 @@ class StopSignals:
 
 
 @contextlib.contextmanager
-def handled(
+def install_handler(
     signals: Iterable[signal.Signals], handler: Callable[[int, Any], object] | signal.Handlers
 ) -> Iterator[None]:
     """Installs a signal handler while the block runs; ignored signals stay ignored."""
@@ -72,7 +61,7 @@ def handled(
 def signals_noted() -> Iterator[StopSignals]:
     """Records signals while the block runs, instead of being killed by them."""
     asked = StopSignals()
-    with handled(ASKING, asked.note):
+    with install_handler(ASKING, asked.note):
         yield asked
 
 

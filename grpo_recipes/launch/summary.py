@@ -20,7 +20,7 @@ from grpo_recipes.contract.metrics import (
     read_all,
     reward_as_drawn,
 )
-from grpo_recipes.contract.run_record import RunRecord, launches_text, of_each_set, set_of
+from grpo_recipes.contract.run_record import RunRecord, deciding_set, launches_text, of_each_set
 from grpo_recipes.contract.run_verdict import verdicts
 from grpo_recipes.contract.secrets.redact import redact
 
@@ -103,8 +103,8 @@ def status_line(record: RunRecord) -> str:
 
 def peak_text(record: RunRecord) -> str:
     """The phase with the highest memory, with its estimate; "" if nothing was measured."""
-    known = {phase: seen for phase, seen in record.memory.items() if isinstance(seen, Mapping)}
-    sizes = {phase: size for phase, seen in known.items() if (size := number(seen, "measured")) is not None}
+    known = {phase: figures for phase, figures in record.memory.items() if isinstance(figures, Mapping)}
+    sizes = {phase: size for phase, figures in known.items() if (size := number(figures, "measured")) is not None}
     if not sizes:
         return ""
     phase = max(sizes, key=lambda name: sizes[name])
@@ -208,12 +208,14 @@ def _rows_of_set(record: RunRecord, name: str, known: Mapping[str, object]) -> l
         event = mapping(known, when)
         if not event or (when == "best" and not _is_of_best(record)):
             continue
-        decides = set_of(record.evaluation)
+        decides = deciding_set(record.evaluation)
         step = {"best": f", step {event.get('step')}", "blanked": ", with grey images"}.get(when, "")
         step += f", chosen by {decides}" if when == "best" and name != decides else ""
         rows.append(("held out", f"{head}{words}{evaluation_text(event)}{step}"))
         if (changed := change_text(event)) is not None:
             rows.append(("", f"{head}change: {changed}"))
+    if apart := mapping(known, "cross_validated"):
+        rows.append(("", f"{head}on rows that did not choose the step: {evaluation_text(apart)}"))
     counts = mapping(known, "counts")
     total, before, after = (number(counts, key) for key in ("rows", "right_before", "right_after"))
     if total and before is not None and after is not None:

@@ -22,10 +22,10 @@ from grpo_recipes.contract.host.child_environment import absolute_places
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.secrets.redact import redact
 from grpo_recipes.launch.display import busy
-from grpo_recipes.launch.event_printer import redacted_log
 from grpo_recipes.launch.progress import Progress
-from grpo_recipes.launch.stop_signals import handled
-from grpo_recipes.render.launch_script import exported, fill
+from grpo_recipes.launch.stop_signals import install_handler
+from grpo_recipes.launch.train_log import open_redacted_log
+from grpo_recipes.render.launch_script import fill, variables_to_export
 from grpo_recipes.render.run_folder import write_run_folder
 
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -43,7 +43,7 @@ Raises EOFError once the part has ended.
 @contextlib.contextmanager
 def _temporary_folder(what: str) -> Iterator[str]:
     """A temporary folder that is removed even if a signal ends the command, which becomes KeyboardInterrupt."""
-    with handled(ENDING, _interrupt):
+    with install_handler(ENDING, _interrupt):
         folder = tempfile.mkdtemp(prefix=f"grpo-run-{what}-")
         try:
             yield folder
@@ -61,9 +61,11 @@ def _answer_of(folder: str, what: str, talk: Callable[[Exchange], None] | None) 
     log = Path(folder, f"{what}.log")
     scratch = os.path.join(folder, "tmp")  # files that rewards leave there are removed with the folder
     os.mkdir(scratch)
-    with redacted_log(str(log)) as (output, _):
+    with open_redacted_log(str(log)) as (output, _):
         stdin = subprocess.DEVNULL if talk is None else subprocess.PIPE
-        child = supervisor.started(folder, output, {**absolute_places(os.environ)[0], "TMPDIR": scratch}, stdin=stdin)
+        child = supervisor.start_supervisor(
+            folder, output, {**absolute_places(os.environ)[0], "TMPDIR": scratch}, stdin=stdin
+        )
         lines = _lines(child, Path(folder, PROGRESS_FILE))
         try:
             if talk is None:
@@ -94,8 +96,8 @@ def _lines(child: "subprocess.Popen[bytes]", progress: Path) -> Iterator[str]:
         with contextlib.suppress(subprocess.TimeoutExpired):
             child.wait(timeout=_LOOKS_EVERY_S)
         ended = child.returncode is not None
-        told = progress.read_text(encoding="utf-8").splitlines(keepends=True) if progress.exists() else []
-        for line in told[count:]:
+        lines = progress.read_text(encoding="utf-8").splitlines(keepends=True) if progress.exists() else []
+        for line in lines[count:]:
             if line.endswith("\n"):
                 count += 1
                 yield line.rstrip("\n")
@@ -141,7 +143,7 @@ def _interrupt(*_: object) -> None:
 
 def _not_interrupted() -> AbstractContextManager[None]:
     """Blocks signals during clean-up, so that an impatient second Ctrl-C does not leave half of it."""
-    return handled(ENDING, signal.SIG_IGN)
+    return install_handler(ENDING, signal.SIG_IGN)
 
 
 def _end(child: "subprocess.Popen[bytes]") -> None:
@@ -157,9 +159,6 @@ def _end(child: "subprocess.Popen[bytes]") -> None:
     except subprocess.TimeoutExpired:
         child.kill()
         child.wait()
-
-
-# The content of the temporary folder: a launch.sh that runs a part of the installed worker, and the request.
 
 
 def part_answer(
@@ -181,7 +180,7 @@ def part_answer(
         if recipe_text is not None:
             write_run_folder(plan, os.path.join(folder, "run"), recipe_text)
         program = Path(str(files("grpo_recipes"))) / "worker" / "part.py"
-        script = fill("part.sh.j2", part=part, program=str(program), environment=exported(plan))
+        script = fill("part.sh.j2", part=part, program=str(program), environment=variables_to_export(plan))
         Path(folder, "launch.sh").write_text(script, encoding="utf-8", newline="\n")
         write_request(Path(folder), request)
         return _answer_of(folder, what, talk)

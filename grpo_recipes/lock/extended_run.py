@@ -9,7 +9,7 @@ from pathlib import Path
 
 from grpo_recipes.contract.exits import Refusal
 from grpo_recipes.contract.files.folder_files import read_bytes
-from grpo_recipes.contract.integrity.checkpoints import JudgedCheckpoint, judged_checkpoints, step_of
+from grpo_recipes.contract.integrity.checkpoints import JudgedCheckpoint, judge_checkpoints, step_of
 from grpo_recipes.contract.integrity.run_folder import PLAN_FILE
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.plan_sections import Ancestor, lineage, weights_sha256
@@ -35,7 +35,7 @@ def last_checkpoint(lock: Lock, words: str) -> JudgedCheckpoint:
             because=f"it takes {' or '.join(f'{length}=NUMBER' for length in LENGTHS)}",
             fix="a recipe with model.from_run starts from the run and changes anything else",
         )
-    newest = next(judged_checkpoints(Path(lock.folder, "checkpoints")), None)
+    newest = next(judge_checkpoints(Path(lock.folder, "checkpoints")), None)
     refuse_damaged(lock, None if newest is None else f"checkpoints/{newest.folder.name}")
     status = None if lock.record is None else lock.record.status
     if status != "completed":
@@ -58,7 +58,7 @@ def last_checkpoint(lock: Lock, words: str) -> JudgedCheckpoint:
     )
 
 
-def extended(lock: Lock, plan: Plan, checkpoint: JudgedCheckpoint) -> Plan:
+def extend_plan(lock: Lock, plan: Plan, checkpoint: JudgedCheckpoint) -> Plan:
     """The plan of the longer run. Raises Refusal if it is not longer.
 
     plan: of the same recipe with its new length.
@@ -87,11 +87,11 @@ def extended(lock: Lock, plan: Plan, checkpoint: JudgedCheckpoint) -> Plan:
         files=files,
         before=lineage(old.ancestor, old.extends),
     )
-    notes = tuple(f"note: {line}" for line in restarted_parts(plan, step))
+    notes = tuple(f"note: {line}" for line in parts_that_restart(plan, step))
     return replace(plan, extends=ancestor, findings=(*plan.findings, *notes))
 
 
-def restarted_parts(plan: Plan, step: int) -> Iterator[str]:
+def parts_that_restart(plan: Plan, step: int) -> Iterator[str]:
     """The parts of the schedule that differ from the run that is extended."""
     given = plan.arguments.GRPOConfig
     schedule = str(given.get("lr_scheduler_type") or "linear")

@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from grpo_recipes.contract.exits import Refusal
-from grpo_recipes.contract.integrity.used_run import how_to_mend, used_folder, used_run
+from grpo_recipes.contract.integrity.used_run import check_used_folder, check_used_run, how_to_mend
 from grpo_recipes.contract.plan import CODE_OF, Data, Model, Plan, Reward
 from grpo_recipes.contract.plan_sections import Ancestor, weights_sha256
-from grpo_recipes.contract.tasks.task_rows import NotInstalled, NotMade, made_rows
+from grpo_recipes.contract.tasks.task_rows import NotInstalled, NotMade, make_rows
 from grpo_recipes.trust.code import brings_remote_code
-from grpo_recipes.user_files.digests import CONFIGURATIONS, data_folder_content, folder_content, named_repositories
-from grpo_recipes.user_files.model_config import cached_commit, cached_snapshot
+from grpo_recipes.user_files.digests import CONFIGURATIONS, data_folder_content, folder_content, repositories_in
+from grpo_recipes.user_files.model_config import commit_in_cache, snapshot_in_cache
 
 Part = TypeVar("Part", Data, Reward)
 
@@ -22,7 +22,7 @@ def with_pinned_code(plan: Plan, *, is_pinned: bool = False) -> Plan:
     """The plan with its remote code pinned, before consent is asked: the digest of the model's whole folder or its
     commit, and the commits of the repositories that its configurations name. Other plans are returned unchanged.
 
-    is_pinned: as for `completed`. Raises Refusal for a file that cannot be read.
+    is_pinned: as for `complete_plan`. Raises Refusal for a file that cannot be read.
     """
     if not brings_remote_code(plan):
         return plan
@@ -33,17 +33,17 @@ def with_pinned_code(plan: Plan, *, is_pinned: bool = False) -> Plan:
     folder: str | None = model.path
     if model.source == "hub":
         fetch_configurations(model.path, model.commit)
-        snapshot = cached_snapshot(model.path, model.commit)
+        snapshot = snapshot_in_cache(model.path, model.commit)
         folder = None if snapshot is None else str(snapshot)
     names = {} if model.commit is None else {model.path: model.commit}
-    for name in [] if folder is None else named_repositories(folder):
+    for name in [] if folder is None else repositories_in(folder):
         known = plan.verified.get(f"{CODE_OF}{name}") if is_pinned else None
         commit = known if isinstance(known, str) else _commit(name, None, "models")
         names |= {} if commit is None or name in names else {name: commit}
     return replace(plan, model=model, verified=plan.verified | {f"{CODE_OF}{name}": at for name, at in names.items()})
 
 
-def completed(plan: Plan, *, is_pinned: bool = False, is_code_pinned: bool = False) -> Plan:
+def complete_plan(plan: Plan, *, is_pinned: bool = False, is_code_pinned: bool = False) -> Plan:
     """The plan with the digest of each folder, the commit of each hub id if it can be determined, and the values that
     the worker must find. Reads whole folders, and queries the hub unless that is disabled.
 
@@ -56,7 +56,7 @@ def completed(plan: Plan, *, is_pinned: bool = False, is_code_pinned: bool = Fal
         whole = _whole(plan, is_pinned)
     except OSError as problem:
         raise Refusal.of(f"{problem.filename} cannot be read", because=str(problem.strerror or problem)) from None
-    return replace(whole, verified={**expected(whole), **plan.verified})
+    return replace(whole, verified={**values_to_verify(whole), **plan.verified})
 
 
 def _whole(plan: Plan, is_pinned: bool) -> Plan:
@@ -68,21 +68,21 @@ def _whole(plan: Plan, is_pinned: bool) -> Plan:
         model=_model(plan.model, is_pinned or brings_remote_code(plan)),
         data=sources[0] if sources else _data(plan.data, is_pinned),
         sources=sources,
-        evaluation=None if evaluation is None else evaluation.with_data(lambda one: _data(one.data, is_pinned)),
+        evaluation=None if evaluation is None else evaluation.with_data(lambda part: _data(part.data, is_pinned)),
         rewards=tuple(_folder(reward, reward.kind == "model") for reward in plan.rewards),
         ancestor=None if plan.ancestor is None else _ancestor(plan.ancestor, plan.model),
     )
 
 
-def expected(plan: Plan) -> dict[str, object]:
+def values_to_verify(plan: Plan) -> dict[str, object]:
     """The values that the worker must find, by the keys of worker/_shared/verified.py, if the plan knows them for
     certain.
     """
     held_out = () if plan.evaluation is None else plan.evaluation.sets
     own_template = plan.tokenizer.chat_template_path is None
     known = {
-        **{f"{where}.rows": data.rows for where, data in plan.trained_data.items()},
-        **{f"{one.section}.rows": one.data.rows for one in held_out},
+        **{f"{where}.rows": data.rows for where, data in plan.training_data.items()},
+        **{f"{part.section}.rows": part.data.rows for part in held_out},
         # a copy of the model has no commit
         "model.commit": None if plan.trains_a_copy else plan.model.commit,
         # the tokenizer chooses among a model's own templates
@@ -114,14 +114,14 @@ def _ancestor(ancestor: Ancestor, model: Model) -> Ancestor:
 def _refuse_damaged(ancestor: Ancestor, run: str, model: Model) -> None:
     """Raises Refusal if the run to start from differs from what was written; reads all of its weights."""
     own, name = os.path.split(model.path)
-    fault = used_run(Path(run), os.path.relpath(ancestor.path, run), own_model=name if own == run else None).fault
+    fault = check_used_run(Path(run), os.path.relpath(ancestor.path, run), own_model=name if own == run else None).fault
     if fault is not None:
         raise Refusal.of(f"{ancestor.named}: {fault.words}", because=f"it {fault.because}", fix=how_to_mend(fault))
 
 
 def _refuse_damaged_folder(path: str) -> None:
     """Raises Refusal if a folder differs from its grpo-run manifest; ignores hub ids."""
-    fault = used_folder(Path(path)).fault if os.path.isdir(path) else None
+    fault = check_used_folder(Path(path)).fault if os.path.isdir(path) else None
     if fault is not None:
         raise Refusal.of(f"{path}: {fault.words}", because=f"it {fault.because}", fix=how_to_mend(fault, is_run=False))
 
@@ -131,20 +131,20 @@ def _data(data: Data, is_pinned: bool) -> Data:
         known = data.commit if is_pinned else None
         return replace(data, commit=known or _commit(data.path, data.revision, "datasets"))
     if data.made is not None and "reasoning_gym" in data.made:
-        return _made(data, data.made["reasoning_gym"])
+        return _generate_rows(data, data.made["reasoning_gym"])
     return _folder(data, data.source == "folder")
 
 
-def _made(data: Data, made: Any) -> Data:
+def _generate_rows(data: Data, made: Any) -> Data:
     """The data with digests of its rows and of their scorers, if the package is installed here. Raises Refusal."""
     try:
-        found = made_rows(made)
+        generated = make_rows(made)
     except NotInstalled:
         return data  # a rule reports it for the training machine
     except NotMade as problem:
         raise Refusal.of("the rows of reasoning_gym cannot be generated", because=str(problem)) from None
-    known: dict[str, object] = {"reasoning_gym": {**made, "scorers": found.scorers}}
-    return replace(data, sha256=found.sha256, rows=len(found.rows), made=known)
+    known: dict[str, object] = {"reasoning_gym": {**made, "scorers": generated.scorers}}
+    return replace(data, sha256=generated.sha256, rows=len(generated.rows), made=known)
 
 
 def _folder(part: Part, is_folder: bool) -> Part:
@@ -157,11 +157,8 @@ def _folder(part: Part, is_folder: bool) -> Part:
 
 def _commit(name: str, revision: str | None, kind: str) -> str | None:
     """The commit of a revision: the revision itself if it is one, or from the hub or its local cache."""
-    known = cached_commit(name, revision, kind)
+    known = commit_in_cache(name, revision, kind)
     return known if known is not None and known == revision else hub_commit(name, revision, kind) or known
-
-
-# The current commit of a revision on the hub.
 
 
 TIMEOUT_S = 5.0

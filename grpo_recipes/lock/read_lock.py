@@ -18,7 +18,7 @@ from grpo_recipes.contract.integrity.run_folder import (
     record_fault,
 )
 from grpo_recipes.contract.integrity.seal import INTEGRITY_FILE
-from grpo_recipes.contract.integrity.used_run import how_to_mend, used_run
+from grpo_recipes.contract.integrity.used_run import check_used_run, how_to_mend
 from grpo_recipes.contract.plan import Data, Plan
 from grpo_recipes.contract.read_plan import from_json
 from grpo_recipes.contract.run_record import RunRecord, read_record
@@ -56,13 +56,13 @@ class Lock:
     @property
     def verified(self) -> dict[str, object]:
         """The values that the run's worker found and has to find again; else those that the plan itself requires."""
-        found = None if self.record is None else self.record.verified
-        return {**self.plan.verified, **(found if isinstance(found, dict) else {})}
+        of_record = None if self.record is None else self.record.verified
+        return {**self.plan.verified, **(of_record if isinstance(of_record, dict) else {})}
 
 
-def read_lock(place: str) -> Lock:
+def read_lock(folder_or_file: str) -> Lock:
     """The plan of a run folder, or of a file. Raises Refusal for anything but a plan of this release."""
-    path = os.path.join(place, PLAN_FILE) if os.path.isdir(place) else place
+    path = os.path.join(folder_or_file, PLAN_FILE) if os.path.isdir(folder_or_file) else folder_or_file
     try:
         text = read_text(path, LARGEST_PLAN_BYTES)
         if text.count(",") > MOST_VALUES or text.count("{") + text.count("[") > MOST_VALUES // 5:
@@ -70,17 +70,17 @@ def read_lock(place: str) -> Lock:
         plan = from_json(text)
         from_json_value(plan.stack)
     except OSError as error:
-        if path == place:
+        if path == folder_or_file:
             raise Refusal.of(
                 f"{path} cannot be read",
                 because=str(error.strerror or error),
                 fix=f"name a recipe, a run folder or its {PLAN_FILE}",
             ) from None
         raise Refusal.of(
-            f"{place} is not a run folder",
+            f"{folder_or_file} is not a run folder",
             because=f"{PLAN_FILE}: {error.strerror or error}",
-            fix=f"{place}.yaml, if you meant that"
-            if os.path.isfile(f"{place}.yaml")
+            fix=f"{folder_or_file}.yaml, if you meant that"
+            if os.path.isfile(f"{folder_or_file}.yaml")
             else "name a recipe, or the folder of a run; without --out they are in runs/",
         ) from None
     except (ValueError, RecursionError) as error:
@@ -99,9 +99,6 @@ def _fix(path: str) -> str:
     return f"restore it from a copy{again}"
 
 
-# Checks a run folder against what was written into it.
-
-
 def refuse_changed(lock: Lock) -> list[str]:
     """Warnings about a run folder. Raises Refusal for a changed plan.json."""
     folder = Path(lock.folder)
@@ -115,23 +112,23 @@ def refuse_changed(lock: Lock) -> list[str]:
             because=because,
             fix=f"restore it from a copy, or plan again: {again}; to change the plan, edit recipe.yaml",
         )
-    said = []
+    warnings = []
     if is_lost(folder):
-        said.append(f"{INTEGRITY_FILE} is missing, so it is unknown whether {PLAN_FILE} was changed")
+        warnings.append(f"{INTEGRITY_FILE} is missing, so it is unknown whether {PLAN_FILE} was changed")
     elif not (folder / INTEGRITY_FILE).exists():
-        said.append(_words_of_old(lock))
+        warnings.append(_words_of_old(lock))
     record = record_fault(folder)
     if record is not None:
-        said.append(f"{RECORD_FILE} differs from what grpo-run wrote: {record}")
-    return said
+        warnings.append(f"{RECORD_FILE} differs from what grpo-run wrote: {record}")
+    return warnings
 
 
 def refuse_damaged(lock: Lock, weights: str | None, *, own_model: str | None = None) -> list[str]:
     """Warnings about a run whose weights are used. Raises Refusal for a file that differs from what the run wrote.
 
-    weights, own_model: as for used_run; all of their files are read.
+    weights, own_model: as for check_used_run; all of their files are read.
     """
-    used = used_run(Path(lock.folder), weights, own_model=own_model)
+    used = check_used_run(Path(lock.folder), weights, own_model=own_model)
     if used.fault is not None:
         is_rebuilt = own_model is not None and used.fault.name.startswith(f"{own_model}/")
         raise Refusal.of(
@@ -144,9 +141,6 @@ def refuse_damaged(lock: Lock, weights: str | None, *, own_model: str | None = N
 
 def _words_of_old(lock: Lock) -> str:
     return f"{lock.folder} has no content hashes, since an older grpo-run wrote it: some damage would go unnoticed"
-
-
-# Finds the files of a plan: in the run folder, at their old path, or at the same place relative to the recipe.
 
 
 Read = Callable[[str], FileContent | FolderContent | None]
@@ -168,33 +162,33 @@ class Places:
     changed: dict[str, str] = field(default_factory=dict)
 
 
-def found_places(lock: Lock) -> Places:
+def find_places(lock: Lock) -> Places:
     """Every local file and folder of a plan, found again; of several candidates the one with the planned content."""
     plan, places = lock.plan, Places(copy.deepcopy(lock.plan.recipe))
     if plan.smoke:
         places.values.pop("evaluation", None)  # a trial has none, and its plan does not know where the rows were
     if plan.model.source == "folder":
-        place = _place(places, lock, "model", plan.model.path, plan.model.sha256, folder_content)
-        _put(places.values, ("model", "model_name_or_path"), place)
+        path = _place(places, lock, "model", plan.model.path, plan.model.sha256, folder_content)
+        _put(places.values, ("model", "model_name_or_path"), path)
     if plan.ancestor is not None and os.path.isabs(plan.ancestor.named):
-        place = _place(places, lock, "ancestor", plan.ancestor.named, None, folder_content)
-        _put(places.values, ("model", "from_run"), place)
+        path = _place(places, lock, "ancestor", plan.ancestor.named, None, folder_content)
+        _put(places.values, ("model", "from_run"), path)
     template = plan.tokenizer.chat_template_path
     if template is not None:
         sha256 = plan.tokenizer.chat_template_sha256
-        place = _place(places, lock, "chat template", template, sha256, text_content)
-        _put(places.values, ("tokenizer", "chat_template_path"), place)
+        path = _place(places, lock, "chat template", template, sha256, text_content)
+        _put(places.values, ("tokenizer", "chat_template_path"), path)
     for section, key, data in _data_sections(plan):
         if data.source in ("file", "folder"):
             read = file_content if data.source == "file" else data_reader(plan)
             _put(places.values, (*key, "path"), _place(places, lock, section, data.path, data.sha256, read))
     for index, reward in enumerate(plan.rewards):
         if reward.kind == "model" and reward.path is not None:
-            place = _place(places, lock, f"rewards.{reward.name}", reward.path, reward.sha256, folder_content)
-            _put(places.values, ("rewards", index, "model"), place)
+            path = _place(places, lock, f"rewards.{reward.name}", reward.path, reward.sha256, folder_content)
+            _put(places.values, ("rewards", index, "model"), path)
     for file in user_files(plan):
-        place = _place(places, lock, file.part, file.path, file.sha256, file_content, has_copy=True)
-        _put(places.values, file.key, f"{place}:{file.name}")
+        path = _place(places, lock, file.part, file.path, file.sha256, file_content, has_copy=True)
+        _put(places.values, file.key, f"{path}:{file.name}")
     return places
 
 
@@ -204,14 +198,14 @@ def data_reader(plan: Plan) -> Read:
 
 
 def _data_sections(plan: Plan) -> Iterator[tuple[str, tuple[str | int, ...], Data]]:
-    for index, (section, data) in enumerate(plan.trained_data.items()):
+    for index, (section, data) in enumerate(plan.training_data.items()):
         yield section, ("datasets", index) if plan.sources else ("dataset",), data
-    for one in () if plan.evaluation is None else plan.evaluation.sets:
+    for part in () if plan.evaluation is None else plan.evaluation.sets:
         own: Any = plan.recipe
-        for key in one.section.split("."):
+        for key in part.section.split("."):
             own = own.get(key) if isinstance(own, dict) else None
         if isinstance(own, dict) and own.get("path") is not None:
-            yield one.section, tuple(one.section.split(".")), one.data
+            yield part.section, tuple(part.section.split(".")), part.data
 
 
 def _place(
@@ -233,7 +227,7 @@ def _place(
         return path
     chosen = existing[0]
     if sha256 is not None:
-        chosen = next((one for one in existing if digest_or_none(read, one) == sha256), existing[0])
+        chosen = next((candidate for candidate in existing if digest_or_none(read, candidate) == sha256), existing[0])
     places.found[part] = chosen
     if chosen == copy_place and originals and all(digest_or_none(read, original) != sha256 for original in originals):
         places.changed[part] = originals[0]

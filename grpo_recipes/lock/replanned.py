@@ -8,7 +8,7 @@ from dataclasses import replace
 from grpo_recipes.contract.exits import Refusal
 from grpo_recipes.contract.files.regular_file import read_text
 from grpo_recipes.contract.plan import Data, Evaluation, Plan, PlannedSetting
-from grpo_recipes.lock.pinned import completed, expected
+from grpo_recipes.lock.pinned import complete_plan, values_to_verify
 from grpo_recipes.lock.read_lock import Lock, Places
 from grpo_recipes.resolve.resolve import Resolution, resolve_source
 from grpo_recipes.resolve.variants.merged_recipe import merged_recipe_text
@@ -19,13 +19,20 @@ from grpo_recipes.yaml.merge import Tree, apply_override, read_override
 from grpo_recipes.yaml.nodes import MAX_VALUES
 
 # Shims that were added later to plans of recipes that trained without them before.
-LATER_SHIMS = ("attention_gradient", "equal_rewards", "less_padding", "zero_autocast")
+LATER_SHIMS = (
+    "attention_gradient",
+    "cache_keyword",
+    "equal_rewards",
+    "less_padding",
+    "unscored_completions",
+    "zero_autocast",
+)
 GENERATED_BY, USE_VLLM = "evaluation.generated_by", "evaluation.use_vllm"
 LONGEST_HEAD = 65536
 """Bytes of the comment on top of recipe.yaml, which names the files it was merged from."""
 
 
-def resolved_again(lock: Lock, places: Places, stack: Stack, overrides: Sequence[str]) -> Resolution:
+def resolve_again(lock: Lock, places: Places, stack: Stack, overrides: Sequence[str]) -> Resolution:
     """The resolution of the plan's recipe with the present paths. Nothing else in the plan is trusted.
 
     Raises Refusal for a plan without a readable recipe.
@@ -37,15 +44,15 @@ def resolved_again(lock: Lock, places: Places, stack: Stack, overrides: Sequence
             fix="restore the plan from a copy",
         )
     text = merged_recipe_text(Source(lock.path, (lock.path,), places.values, {}, frozenset()))
-    file = _shown_file(lock, text)
+    file = _file_to_name(lock, text)
     document, findings = load_text(text, file)
     if document is None:
         raise Refusal.of(f"{lock.path} has no recipe that can be read", because=findings[0].message)
     tree = Tree(document.values, document.marks, set(document.words), [])
     for text in overrides:
-        override, found = read_override(text)
+        override, problems = read_override(text)
         refused = apply_override(tree, override) if override is not None else None
-        findings += [*found, *([refused] if refused is not None else [])]
+        findings += [*problems, *([refused] if refused is not None else [])]
     source = Source(file, (file,), tree.values, tree.marks, frozenset(tree.words))
     return resolve_source(source, stack, findings)
 
@@ -61,7 +68,7 @@ def _more_than(values: object, most: int) -> bool:
     return count > most
 
 
-def _shown_file(lock: Lock, text: str) -> str:
+def _file_to_name(lock: Lock, text: str) -> str:
     """The file to name in findings: the run folder's recipe.yaml if it has the same content, else plan.json."""
     file = os.path.join(lock.folder, "recipe.yaml")
     try:
@@ -77,24 +84,24 @@ def same_but_now(lock: Lock, plan: Plan, *, is_changed: bool, accept_drift: bool
     is_changed: there were overrides.
     """
     old = lock.plan
-    pinned = _answered_as_before(completed(_pinned(plan, lock), is_pinned=True), old)
-    pinned = _trained_as_before(pinned, old)
-    known = expected(pinned)
+    pinned = _keep_generator(complete_plan(_pin(plan, lock), is_pinned=True), old)
+    pinned = _drop_later_shims(pinned, old)
+    known = values_to_verify(pinned)
     return replace(
         pinned,
         recipe=pinned.recipe if is_changed else old.recipe,
         settings=_with_origins(pinned.settings, old.settings),
         recipe_file=old.recipe_file,
-        verified={**known, **_found_before(lock, pinned, known if accept_drift else {})},
+        verified={**known, **_values_of_before(lock, pinned, known if accept_drift else {})},
         accept_drift=accept_drift,
         extends=old.extends,
     )
 
 
-def _answered_as_before(plan: Plan, old: Plan) -> Plan:
+def _keep_generator(plan: Plan, old: Plan) -> Plan:
     """The plan with the generator for held-out rows from before plans recorded it, so one run uses one."""
-    said = {row.key for row in old.settings}
-    if plan.evaluation is None or old.evaluation is None or not said or {GENERATED_BY, USE_VLLM} & said:
+    keys = {row.key for row in old.settings}
+    if plan.evaluation is None or old.evaluation is None or not keys or {GENERATED_BY, USE_VLLM} & keys:
         return plan
     if any(row.key == USE_VLLM and row.value is not None for row in plan.settings):
         return plan
@@ -105,7 +112,7 @@ def _answered_as_before(plan: Plan, old: Plan) -> Plan:
     )
 
 
-def _trained_as_before(plan: Plan, old: Plan) -> Plan:
+def _drop_later_shims(plan: Plan, old: Plan) -> Plan:
     """The plan without later shims that the old one lacks, so one run trains in one way."""
     left_out = {name for name in LATER_SHIMS if name not in old.shims}
     return replace(
@@ -115,13 +122,13 @@ def _trained_as_before(plan: Plan, old: Plan) -> Plan:
     )
 
 
-def _found_before(lock: Lock, plan: Plan, left_out: Mapping[str, object]) -> dict[str, object]:
+def _values_of_before(lock: Lock, plan: Plan, left_out: Mapping[str, object]) -> dict[str, object]:
     """The values that the worker found and must find again; for held-out rows, which may change, only if they are the
     same.
 
     left_out: keys that the new plan knows by itself.
     """
-    old, new = ({s.section: _rows_of(s.data) for s in _sets(one)} for one in (lock.plan, plan))
+    old, new = ({s.section: _rows_of(s.data) for s in _sets(each_plan)} for each_plan in (lock.plan, plan))
     others = tuple(f"{section}." for section in old if old[section] != new.get(section))
     made = lock.plan.data.made != plan.data.made  # an extended run has more episodes
     return {
@@ -137,11 +144,11 @@ def _sets(plan: Plan) -> tuple[Evaluation, ...]:
 
 def _rows_of(data: Data) -> tuple[str | None, ...]:
     """The values that identify rows, wherever they are."""
-    place = data.path if data.source == "hub" else None
-    return (data.sha256, data.commit, data.name, data.split, data.revision, place)
+    path = data.path if data.source == "hub" else None
+    return (data.sha256, data.commit, data.name, data.split, data.revision, path)
 
 
-def _pinned(plan: Plan, lock: Lock) -> Plan:
+def _pin(plan: Plan, lock: Lock) -> Plan:
     """The plan with the commits of the old one, if model and data are the same."""
     old, loaded = lock.plan, lock.verified.get("model.commit")
     model, evaluation = plan.model, plan.evaluation
@@ -150,15 +157,15 @@ def _pinned(plan: Plan, lock: Lock) -> Plan:
     if evaluation is not None and old.evaluation is not None:
         held_out = {part.name: part.data for part in old.evaluation.sets}
         evaluation = evaluation.with_data(
-            lambda one: _pinned_data(one.data, held_out[one.name]) if one.name in held_out else one.data
+            lambda part: _pin_data(part.data, held_out[part.name]) if part.name in held_out else part.data
         )
     known = {data.source_name: data for data in old.sources}
-    sources = tuple(_pinned_data(data, known.get(data.source_name, data)) for data in plan.sources)
-    data = sources[0] if sources else _pinned_data(plan.data, old.data)
+    sources = tuple(_pin_data(data, known.get(data.source_name, data)) for data in plan.sources)
+    data = sources[0] if sources else _pin_data(plan.data, old.data)
     return replace(plan, model=model, data=data, sources=sources, evaluation=evaluation)
 
 
-def _pinned_data(data: Data, old: Data) -> Data:
+def _pin_data(data: Data, old: Data) -> Data:
     is_same = data.source == "hub" and (data.path, data.revision) == (old.path, old.revision)
     return replace(data, commit=_commit(old.commit)) if is_same else data
 

@@ -15,7 +15,7 @@ from grpo_recipes.contract.host.child_environment import LISTS_OF_PLACES, OF_THE
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.plan_sections import SANDBOX_VARIABLE, VllmServer
 from grpo_recipes.render.job import job_of
-from grpo_recipes.trust.environment import refused
+from grpo_recipes.trust.environment import why_refused
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -38,13 +38,13 @@ def _server(plan: Plan) -> VllmServer | None:
     return None if server is None or server.own_node else server
 
 
-def exported(plan: Plan) -> dict[str, str]:
+def variables_to_export(plan: Plan) -> dict[str, str]:
     """The environment variables of the plan's processes, including the one that disables the sandbox.
 
     Raises Refusal for one that a recipe may not set.
     """
     for name, value in plan.environment.items():
-        reason = refused(name, value)
+        reason = why_refused(name, value)
         if reason is not None:
             raise Refusal.of(f"environment variable {name!r} is refused", because=reason)
     return plan.environment | ({SANDBOX_VARIABLE: plan.sandbox} if plan.sandbox == "none" else {})
@@ -59,14 +59,11 @@ def _script(plan: Plan, template: str = "launch.sh.j2", **values: object) -> str
         job=job,
         several=job.all_nodes > 1,
         is_deepspeed=plan.world.strategy in DEEPSPEED_STAGES,
-        environment=exported(plan),
+        environment=variables_to_export(plan),
         one_process=starts_one_process(plan),
         has_server=_server(plan) is not None,
         **values,
     )
-
-
-# accelerate.yaml: how the run's processes are started and connected.
 
 
 DEEPSPEED_STAGES = {"zero1": 1, "zero2": 2, "zero3": 3}
@@ -82,10 +79,10 @@ def accelerate_yaml(plan: Plan) -> str:
         name=plan.name,
         world=world,
         one_process=starts_one_process(plan),
-        distributed_type=_distributed_type(plan),
+        distributed_type=_type_of_distribution(plan),
         fsdp=FSDP | (plan.fsdp or {}),
         zero3_init=DEEPSPEED_STAGES.get(world.strategy) == 3,
-        mixed_precision=_mixed_precision(plan),
+        mixed_precision=_precision(plan),
     )
 
 
@@ -94,7 +91,7 @@ def starts_one_process(plan: Plan) -> bool:
     return plan.world.num_processes == 1 and plan.world.strategy in ("single", "ddp")
 
 
-def _distributed_type(plan: Plan) -> str:
+def _type_of_distribution(plan: Plan) -> str:
     if plan.world.strategy in DEEPSPEED_STAGES:
         return "DEEPSPEED"
     if plan.world.strategy == "fsdp2":
@@ -102,12 +99,9 @@ def _distributed_type(plan: Plan) -> str:
     return "NO" if starts_one_process(plan) else "MULTI_GPU"
 
 
-def _mixed_precision(plan: Plan) -> str:
+def _precision(plan: Plan) -> str:
     """The trainer's own value, since TrainingArguments would silently override any other."""
     return next((name for name in ("bf16", "fp16") if plan.arguments.GRPOConfig.get(name)), "no")
-
-
-# Fills in the jinja2 templates next to this file.
 
 
 def fill(template: str, **values: object) -> str:

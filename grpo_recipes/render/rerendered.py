@@ -11,15 +11,14 @@ from pathlib import Path
 
 from grpo_recipes.contract.exits import Refusal
 from grpo_recipes.contract.files.folder_files import remove
-from grpo_recipes.contract.findings.wording import listed
+from grpo_recipes.contract.findings.wording import join_items
 from grpo_recipes.contract.host.engines import ENGINES
-from grpo_recipes.contract.integrity.run_folder import known_run_id, write_integrity
+from grpo_recipes.contract.integrity.run_folder import run_id_to_keep, write_integrity
 from grpo_recipes.contract.integrity.seal import INTEGRITY_FILE
 from grpo_recipes.contract.plan import Plan
-from grpo_recipes.render.run_folder import NO_SCRIPTS, copy_worker, link_or_copy, write_texts, written_texts
+from grpo_recipes.render.run_folder import NO_SCRIPTS, copy_worker, link_or_copy, texts_of_plan, write_texts
 
 _USER = os.path.join("worker", "user")
-_COMPILED = "__pycache__"
 _MOST_NAMES = 4
 
 
@@ -36,7 +35,7 @@ class _Writing:
 
 
 def write_again(
-    plan: Plan, folder: str, *, as_written: Plan, told: Sequence[str], scripts: Mapping[str, str] = NO_SCRIPTS
+    plan: Plan, folder: str, *, as_written: Plan, changes: Sequence[str], scripts: Mapping[str, str] = NO_SCRIPTS
 ) -> list[str]:
     """Rewrites plan.json, the scripts, the configuration and worker/ of a run folder; returns lines to print.
 
@@ -44,24 +43,24 @@ def write_again(
     has their digests. Links are not followed. Each part is replaced separately, so after a kill in between this can be
     called again.
     as_written: the plan for plan.json, in which user files have their original paths.
-    told: values in which plan.json differed; without any it is replaced silently. scripts: of the engine, by name.
+    changes: values in which plan.json differed; without any it is replaced silently. scripts: of the engine, by name.
     Raises Refusal if the folder cannot be written, or a user file differs from the planned one.
     """
-    place = Path(folder)
-    own_id = known_run_id(place)
-    writing = _Writing(place, place / f".writing-{uuid.uuid4().hex[:12]}", _free_name(place))
+    path = Path(folder)
+    own_id = run_id_to_keep(path)
+    writing = _Writing(path, path / f".writing-{uuid.uuid4().hex[:12]}", _free_name(path))
     try:
-        _remove_unfinished(place)
+        _remove_unfinished(path)
         writing.new.mkdir()
-        texts = written_texts(as_written, "", scripts)
+        texts = texts_of_plan(as_written, "", scripts)
         del texts["recipe.yaml"]
         write_texts(writing.new, texts)
         copy_worker(plan, writing.new / "worker")
-        remove(place, INTEGRITY_FILE)  # so a kill in between leaves no digests of missing files
+        remove(path, INTEGRITY_FILE)  # so a kill in between leaves no digests of missing files
         _put_worker(writing)
         for name in texts:  # including launch.sh, without which it would not be a run folder
-            _put(writing, name, is_told=name != "plan.json" or bool(told))
-        write_integrity(place, own_id)
+            _put(writing, name, is_told=name != "plan.json" or bool(changes))
+        write_integrity(path, own_id)
     except OSError as problem:
         raise Refusal.of(
             f"{folder}: its scripts cannot be rewritten",
@@ -70,7 +69,7 @@ def write_again(
         ) from None
     finally:
         shutil.rmtree(writing.new, ignore_errors=True)
-    return _lines(writing, told)
+    return _lines(writing, changes)
 
 
 def _put_worker(writing: _Writing) -> None:
@@ -84,9 +83,8 @@ def _put_worker(writing: _Writing) -> None:
             if name == "worker":
                 return
             continue
-        skipped = {"user", _COMPILED} if name == "worker" else set[str]()
         there = {entry.name for entry in old.iterdir()} if name == "worker" else set[str]()
-        for entry in sorted((there | {entry.name for entry in new.iterdir()}) - skipped):
+        for entry in sorted((there | {entry.name for entry in new.iterdir()}) - {"user"}):
             _put(writing, os.path.join(name, entry))
 
 
@@ -95,17 +93,15 @@ def _put(writing: _Writing, name: str, *, is_told: bool = True) -> None:
     new, old = writing.new / name, writing.folder / name
     is_there, is_needed = os.path.lexists(old), os.path.lexists(new)
     if is_there and is_needed and _is_same(new, old):
-        if not _is_folder(old) or not _has_compiled(old):
-            return
-        is_told = False
+        return
     if is_there and is_told:
-        kept = writing.kept / name
-        kept.parent.mkdir(parents=True, exist_ok=True)
+        backup = writing.kept / name
+        backup.parent.mkdir(parents=True, exist_ok=True)
         writing.replaced.append(name)
         if is_needed and _is_file(old) and _is_file(new):
-            link_or_copy(old, kept)
+            link_or_copy(old, backup)
         else:
-            os.rename(old, kept)
+            os.rename(old, backup)
     elif is_there and not (_is_file(old) and _is_file(new)):
         os.rename(old, writing.new / f"old-{uuid.uuid4().hex[:12]}")
     if is_needed:
@@ -113,20 +109,9 @@ def _put(writing: _Writing, name: str, *, is_told: bool = True) -> None:
 
 
 def _is_same(new: Path, old: Path) -> bool:
-    """Whether two files or folders are the same, ignoring compiled copies; a link never is."""
-    if _is_folder(new):
-        if not _is_folder(old):
-            return False
-        names = [{entry.name for entry in each.iterdir()} - {_COMPILED} for each in (new, old)]
-        return names[0] == names[1] and all(_is_same(new / name, old / name) for name in names[0])
-    if not _is_file(old) or old.lstat().st_size != new.lstat().st_size:
-        return False
-    return new.read_bytes() == old.read_bytes()
-
-
-def _has_compiled(folder: Path) -> bool:
-    """Whether Python would run a compiled copy of something in it."""
-    return any(_COMPILED in folders for _, folders, _ in os.walk(folder))
+    """Whether two files are the same; a link never is, nor is a folder."""
+    are_files = _is_file(new) and _is_file(old)
+    return are_files and old.lstat().st_size == new.lstat().st_size and new.read_bytes() == old.read_bytes()
 
 
 def _is_folder(path: Path) -> bool:
@@ -140,7 +125,7 @@ def _is_file(path: Path) -> bool:
 def _free_name(folder: Path) -> Path:
     name = f"replaced-{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}"
     names = [name, *(f"{name}-{count}" for count in range(2, 1000))]
-    return next(folder / one for one in names if not os.path.lexists(folder / one))
+    return next(folder / candidate for candidate in names if not os.path.lexists(folder / candidate))
 
 
 def _remove_unfinished(folder: Path) -> None:
@@ -150,12 +135,12 @@ def _remove_unfinished(folder: Path) -> None:
             shutil.rmtree(left, ignore_errors=True)
 
 
-def _lines(writing: _Writing, told: Sequence[str]) -> list[str]:
+def _lines(writing: _Writing, changes: Sequence[str]) -> list[str]:
     if not writing.replaced:
         return []
-    changed = listed(told, _MOST_NAMES)
+    changed = join_items(changes, _MOST_NAMES)
     names = [f"{name} ({changed})" if name == "plan.json" else name for name in writing.replaced]
-    text = f"rewritten, since this grpo-run writes it differently: {listed(names, _MOST_NAMES)}\n"
+    text = f"rewritten, since this grpo-run writes it differently: {join_items(names, _MOST_NAMES)}\n"
     text += f"  the old files are in {writing.kept}"
     if {"launch.sh", "train.sh", *(name for kind in ENGINES.values() for name in kind.scripts)} & set(writing.replaced):
         text += "; start your own script by hand: bash SCRIPT --resume"

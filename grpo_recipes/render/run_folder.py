@@ -1,20 +1,22 @@
 """Writes the run folder, with everything that a run needs, atomically."""
 
 import contextlib
-import errno
+import functools
 import hashlib
+import io
 import json
 import os
 import re
 import shutil
 import uuid
+import zipfile
 from collections.abc import Iterator, Mapping
 from importlib.resources import files
 from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
-from grpo_recipes.contract.exits import Refusal
+from grpo_recipes.contract.exits import SYSTEM_FIXES, Refusal
 from grpo_recipes.contract.files.regular_file import TRAVELS
 from grpo_recipes.contract.host.engines import ENGINES
 from grpo_recipes.contract.integrity.digests import Digest
@@ -24,27 +26,29 @@ from grpo_recipes.render.launch_script import accelerate_yaml, launch_sh, train_
 from grpo_recipes.trust.user_code import user_files
 
 NO_SCRIPTS: Mapping[str, str] = MappingProxyType({})
-_PACKAGE = "worker/grpo_recipes"
-_FIX: dict[int | None, str] = {
-    errno.ENOSPC: "free some space",
-    errno.EDQUOT: "remove files or raise the quota",
-    errno.EROFS: "make it writable",
-}
+_PACKAGE = "worker/grpo_recipes.zip"
+PART_OF_ARCHIVE = """import importlib, os, sys
+sys.path[0] = os.path.abspath(sys.path[0])
+import grpo_recipes
+del sys.path[0]
+if __name__ == "__main__":
+    sys.exit(importlib.import_module(f"grpo_recipes.worker.{sys.argv[1]}").main(sys.argv[2:]))
+"""
+"""What `python worker/grpo_recipes.zip NAME` runs, as worker/part.py does; nothing else in the folder is imported."""
 
 
 class FirstRun(NamedTuple):
-    """The first run folder of a sweep: its copy of the package, and the copy's digests."""
+    """The first run folder of a sweep: its archive of the package, and the archive's digest."""
 
     package: Path
-    digests: Mapping[str, Digest]
+    digest: Digest
 
 
 def first_run(folder: Path) -> FirstRun:
     """The parts of a run folder, just written, that the other runs of its sweep reuse."""
     written = read_integrity(folder)
     assert written is not None
-    own = {name: digest for name, digest in written.files.items() if name.startswith(f"{_PACKAGE}/")}
-    return FirstRun(folder / _PACKAGE, own)
+    return FirstRun(folder / _PACKAGE, written[_PACKAGE])
 
 
 def write_run_folder(
@@ -52,18 +56,18 @@ def write_run_folder(
 ) -> str:
     """Writes all files of a run into `folder` and returns its absolute path. scripts: of the engine, by name.
 
-    first: the sweep's run folder that was written first; this one links its copy of the package. Raises Refusal as
-    `built`, and if a user file differs from the planned one.
+    first: the sweep's run folder that was written first; this one links its archive of the package. Raises Refusal as
+    `build_folder`, and if a user file differs from the planned one.
     """
-    with built(folder) as (target, building):
-        write_texts(building, written_texts(plan, recipe_text, scripts))
+    with build_folder(folder) as (target, building):
+        write_texts(building, texts_of_plan(plan, recipe_text, scripts))
         copy_worker(plan, building / "worker", first)
-        write_integrity(building, new_run_id(), NONE_KNOWN if first is None else first.digests)
+        write_integrity(building, new_run_id(), NONE_KNOWN if first is None else {_PACKAGE: first.digest})
     return str(target)
 
 
 @contextlib.contextmanager
-def built(folder: str, what: str = "run") -> Iterator[tuple[Path, Path]]:
+def build_folder(folder: str, what: str = "run") -> Iterator[tuple[Path, Path]]:
     """The absolute path of a folder, and a folder next to it in which to build it before it is renamed.
 
     The folder must be missing or empty. If two runs want the same folder, one gets it, and a failure leaves nothing
@@ -71,7 +75,7 @@ def built(folder: str, what: str = "run") -> Iterator[tuple[Path, Path]]:
     """
     target = Path(os.path.abspath(folder))
     if not _is_free(target):
-        raise _taken(target, what)
+        raise _folder_exists(target, what)
     building = target.with_name(f".{target.name}.{uuid.uuid4().hex[:12]}")
     try:
         building.mkdir(parents=True)
@@ -80,10 +84,10 @@ def built(folder: str, what: str = "run") -> Iterator[tuple[Path, Path]]:
         building.rename(target)
     except OSError as problem:
         if not _is_free(target):
-            raise _taken(target, what) from problem
+            raise _folder_exists(target, what) from problem
         number = _number(problem)
         because = str(problem) if number is None else os.strerror(number)
-        fix = _FIX.get(number, "a folder that this user may write")
+        fix = SYSTEM_FIXES.get(number, "a folder that this user may write")
         raise Refusal.of(
             f"{target}: the {what} folder cannot be written",
             because=because,
@@ -99,11 +103,11 @@ def _is_free(target: Path) -> bool:
 
 def _number(problem: OSError) -> int | None:
     """The error number if nothing could be written; copying a tree reports each file only in words."""
-    told = re.search(r"\[Errno (\d+)\]", str(problem))
-    return problem.errno if told is None else int(told[1])
+    match = re.search(r"\[Errno (\d+)\]", str(problem))
+    return problem.errno if match is None else int(match[1])
 
 
-def _taken(target: Path, what: str) -> Refusal:
+def _folder_exists(target: Path, what: str) -> Refusal:
     return Refusal.of(
         f"{target}: the {what} folder already exists",
         because="two runs cannot share a folder",
@@ -111,7 +115,7 @@ def _taken(target: Path, what: str) -> Refusal:
     )
 
 
-def written_texts(plan: Plan, recipe_text: str, scripts: Mapping[str, str]) -> dict[str, str | None]:
+def texts_of_plan(plan: Plan, recipe_text: str, scripts: Mapping[str, str]) -> dict[str, str | None]:
     """The files of a run folder that follow from its plan, by name; None for one that this plan does not need."""
     return {
         "recipe.yaml": recipe_text,
@@ -133,20 +137,17 @@ def write_texts(folder: Path, texts: Mapping[str, str | None]) -> None:
 
 
 def copy_worker(plan: Plan, worker: Path, first: FirstRun | None = None) -> None:
-    """Copies the training code: the package's worker and rewards, the start file, and the user's files.
+    """Writes the training code: the archive of the package's worker and rewards, the start files, and the user's files.
 
     first: as for write_run_folder.
     """
     package = Path(str(files("grpo_recipes")))
-    copy = worker / "grpo_recipes"
+    worker.mkdir()
+    archive = worker / Path(_PACKAGE).name
     if first is not None:
-        shutil.copytree(first.package, copy, copy_function=link_or_copy)
-    copy.mkdir(parents=True, exist_ok=True)
-    for part in TRAVELS if first is None else ():
-        if (package / part).is_dir():
-            shutil.copytree(package / part, copy / part, ignore=shutil.ignore_patterns("__pycache__", "*.pyc"))
-        else:
-            shutil.copyfile(package / part, copy / part)
+        link_or_copy(first.package, archive)
+    else:
+        archive.write_bytes(archive_modules(package))
     starts = ["train.py"] if plan.vllm is None or plan.vllm.server is None else ["train.py", "serve.py"]
     starts += ["meet.py"] if plan.world.num_nodes > 1 else []
     for start in starts:
@@ -155,6 +156,22 @@ def copy_worker(plan: Plan, worker: Path, first: FirstRun | None = None) -> None
         _copy_user_file(file.kind, Path(file.path), file.sha256, worker / "user")
         for name, sha256 in file.imports.items():
             _copy_user_file(file.kind, Path(file.path).with_name(name), sha256, worker / "user")
+
+
+@functools.cache
+def archive_modules(package: Path) -> bytes:
+    """The modules of the package that travel, as an archive that Python imports; equal for equal files."""
+    names = sorted(
+        str(path.relative_to(package.parent))
+        for part in TRAVELS
+        for path in ([package / part] if (package / part).is_file() else (package / part).rglob("*.py"))
+    )
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w") as archive:
+        archive.writestr(zipfile.ZipInfo("__main__.py"), PART_OF_ARCHIVE)
+        for name in names:
+            archive.writestr(zipfile.ZipInfo(name), (package.parent / name).read_bytes())
+    return content.getvalue()
 
 
 def link_or_copy(old: str | Path, new: str | Path) -> None:
@@ -171,25 +188,22 @@ def _copy_user_file(kind: str, source: Path, sha256: str | None, user: Path) -> 
         content = source.read_bytes()
     except OSError as problem:
         raise Refusal.of(f"{source}: the {kind} file cannot be read", because=str(problem.strerror)) from problem
-    found = hashlib.sha256(content).hexdigest()
-    if found != sha256:
+    digest = hashlib.sha256(content).hexdigest()
+    if digest != sha256:
         raise Refusal.of(
             f"{source}: the {kind} file changed since the plan was made",
-            because=f"its sha256 is {found[:12]}, the plan has {str(sha256)[:12]}",
+            because=f"its sha256 is {digest[:12]}, the plan has {str(sha256)[:12]}",
             fix="plan again",
         )
     user.mkdir(exist_ok=True)
-    place = user / source.name
-    if place.exists() and place.read_bytes() != content:
+    target = user / source.name
+    if target.exists() and target.read_bytes() != content:
         raise Refusal.of(
             f"{source}: another file has the same name",
             because=f"both would be worker/user/{source.name} of the run folder",
             fix="rename one of them",
         )
-    place.write_bytes(content)
-
-
-# deepspeed.json: the ZeRO stage; every value that the trainer also knows is left to it.
+    target.write_bytes(content)
 
 
 AUTO = "auto"
@@ -220,7 +234,7 @@ def deepspeed_json(plan: Plan) -> str | None:
         config["torch_autocast"] = {"enabled": True, "dtype": autocast}
     extra = plan.deepspeed.get("extra")
     if isinstance(extra, Mapping):
-        config = merged(config, extra)
+        config = merge(config, extra)
     return json.dumps(config, indent=2) + "\n"
 
 
@@ -240,11 +254,11 @@ def _zero_optimization(deepspeed: Mapping[str, object], *, pin_memory: bool) -> 
     return zero
 
 
-def merged(base: Mapping[str, object], extra: Mapping[str, object]) -> dict[str, object]:
+def merge(base: Mapping[str, object], extra: Mapping[str, object]) -> dict[str, object]:
     """A new mapping with the keys of both; maps merge, and otherwise `extra` wins."""
     result = dict(base)
     for key, value in extra.items():
         old = result.get(key)
         both = isinstance(old, Mapping) and isinstance(value, Mapping)
-        result[key] = merged(old, value) if both else value  # type: ignore[arg-type]
+        result[key] = merge(old, value) if both else value  # type: ignore[arg-type]
     return result

@@ -11,7 +11,7 @@ from grpo_recipes.compare.differences import Difference, Differences
 from grpo_recipes.compare.drift import DriftLine, changes_the_experiment
 from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.contract.findings.findings_text import count_text, findings_text
-from grpo_recipes.contract.findings.wording import aligned, one_line, shortened
+from grpo_recipes.contract.findings.wording import align_rows, one_line, shorten
 from grpo_recipes.contract.metrics import evaluation_text, figure, figures_of, mapping
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.run_record import OTHERS, RunRecord, of_each_set
@@ -53,7 +53,7 @@ def diff_text(a: Side, b: Side, differences: Differences) -> str:
         rows = getattr(differences, part)
         if rows:
             lines += ["", title, *_table(cells_of(rows))]
-    figures = measured_rows((a.measured, b.measured))
+    figures = rows_of_figures((a.measured, b.measured))
     if figures:
         lines += ["", "measured, for information", *_table([("", "a", "b", ""), *((*row, "") for row in figures)])]
     return redact("\n".join(lines))
@@ -70,7 +70,7 @@ def cells_of(rows: Sequence[Difference]) -> list[tuple[str, str, str, str]]:
 
 
 def _table(cells: Sequence[tuple[str, str, str, str]]) -> list[str]:
-    return [f"  {line}" for line in aligned((key, a, b, why and f" {why}") for key, a, b, why in cells)]
+    return [f"  {line}" for line in align_rows((key, a, b, why and f" {why}") for key, a, b, why in cells)]
 
 
 def _pair(row: Difference) -> tuple[str, str]:
@@ -91,32 +91,32 @@ def _plain(key: str, value: object) -> str:
 
 
 def _cut(text: str, start: int) -> str:
-    return shortened(f"...{text[start:]}" if start else text, WIDEST)
+    return shorten(f"...{text[start:]}" if start else text, WIDEST)
 
 
 def diff_json(a: Side, b: Side, differences: Differences) -> str:
     """The differences of two sides in the form of schemas/diff.schema.json."""
     value: dict[str, object] = {"a": a.name, "b": b.name, "same_experiment": not differences.experiment}
     measured = {
-        letter: {"status": one.status, "step": one.step, "max_steps": one.max_steps, **_held_out(one)}
-        for letter, one in (("a", a.measured), ("b", b.measured))
-        if one is not None
+        letter: {"status": run.status, "step": run.step, "max_steps": run.max_steps, **_evaluations(run)}
+        for letter, run in (("a", a.measured), ("b", b.measured))
+        if run is not None
     }
     changed = {letter: list(side.changed) for letter, side in (("a", a), ("b", b)) if side.changed}
     return _document({**value, **dataclasses.asdict(differences), "measured": measured, "changed": changed})
 
 
-def refused_text(a: Side, b: Side) -> str:
+def refusal_text(a: Side, b: Side) -> str:
     """The errors of a side that cannot run, each followed by an empty line, or a note that it can."""
-    said = []
+    sections = []
     for side in (a, b):
         errors = [finding for finding in side.findings if finding.severity == "error"]
         text = f"{side.name}: {count_text(errors)}\n\n{findings_text(errors, side.file)}\n\n"
-        said.append(text if errors else f"{side.name} can run\n\n")
-    return redact("".join(said))
+        sections.append(text if errors else f"{side.name} can run\n\n")
+    return redact("".join(sections))
 
 
-def refused_json(a: Side, b: Side) -> str:
+def refusal_json(a: Side, b: Side) -> str:
     """The findings of both sides, if one cannot run and the experiments cannot be compared."""
     findings = {"a": [finding_value(finding, a.name) for finding in a.findings]}
     findings |= {"b": [finding_value(finding, b.name) for finding in b.findings]}
@@ -127,14 +127,14 @@ def _document(value: dict[str, object]) -> str:
     return redact(json.dumps({"diff_format": DIFF_FORMAT, **value}, indent=2, ensure_ascii=False, default=str))
 
 
-def measured_rows(both: Sequence[RunRecord | None]) -> list[tuple[str, str, str]]:
+def rows_of_figures(both: Sequence[RunRecord | None]) -> list[tuple[str, str, str]]:
     """Name and text of each figure on both sides, "-" for a missing one; empty without a run."""
-    sides = [{} if one is None else _texts(one) for one in both]
+    sides = [{} if run is None else _texts(run) for run in both]
     names = dict.fromkeys([*sides[0], *sides[1]])
     return [(name, sides[0].get(name, "-"), sides[1].get(name, "-")) for name in names]
 
 
-def _held_out(record: RunRecord) -> dict[str, Mapping[str, object] | None]:
+def _evaluations(record: RunRecord) -> dict[str, Mapping[str, object] | None]:
     others = mapping(record.evaluation, OTHERS)
     moments: dict[str, Mapping[str, object] | None] = {
         when: mapping(record.evaluation, when) or None for when in ("before", "after")
@@ -150,13 +150,10 @@ def _texts(record: RunRecord) -> dict[str, str]:
         for when in ("before", "after"):
             event, head = mapping(known, when), f"held out{f' {name}' if name else ''} {when}"
             if event and isinstance(event.get("intervals"), Mapping):
-                texts |= {f"{head}, {one}": figure(value, ends) for one, value, ends in figures_of(event)}
+                texts |= {f"{head}, {label}": figure(value, ends) for label, value, ends in figures_of(event)}
             elif event:
                 texts[head] = evaluation_text(event)
     return texts
-
-
-# Differences between two plans as Markdown for a pull request: short, with folded details.
 
 
 Row = tuple[str, str, str, str]
@@ -175,15 +172,15 @@ def diff_markdown(a: Side, b: Side, differences: Differences) -> str:
     for part, title in PARTS:
         rows = getattr(differences, part)
         if rows:
-            lines += ["", *_folded(f"{title}: {_count(len(rows))}", _with_reasons(cells_of(rows)))]
-    figures = measured_rows((a.measured, b.measured))
+            lines += ["", *_fold(f"{title}: {_count(len(rows))}", _with_reasons(cells_of(rows)))]
+    figures = rows_of_figures((a.measured, b.measured))
     if figures:
         table = ["| | a | b |", "|---|---|---|", *_rows([(*row, "") for row in figures], reasons=False)]
-        lines += ["", *_folded("measured, for information", table)]
+        lines += ["", *_fold("measured, for information", table)]
     return redact("\n".join(lines))
 
 
-def refused_markdown(a: Side, b: Side) -> str:
+def refusal_markdown(a: Side, b: Side) -> str:
     """The errors of both sides, if one cannot run and the experiments cannot be compared."""
     lines = ["### The experiments cannot be compared", "", *_names(a, b)]
     for letter, side in (("a", a), ("b", b)):
@@ -191,7 +188,7 @@ def refused_markdown(a: Side, b: Side) -> str:
         if errors:
             text = findings_text(errors, side.name)
             fence = "`" * (_longest_run(text) + 3)
-            lines += ["", *_folded(f"{letter} cannot be run: {len(errors)} of its findings", [fence, text, fence])]
+            lines += ["", *_fold(f"{letter} cannot be run: {len(errors)} of its findings", [fence, text, fence])]
     return redact("\n".join(lines))
 
 
@@ -209,7 +206,7 @@ def _rows(cells: Sequence[Row], *, reasons: bool) -> list[str]:
     ]
 
 
-def _folded(title: str, lines: Sequence[str]) -> list[str]:
+def _fold(title: str, lines: Sequence[str]) -> list[str]:
     return [f"<details><summary>{title}</summary>", "", *lines, "", "</details>"]
 
 
@@ -232,16 +229,13 @@ def _longest_run(text: str) -> int:
     return max(map(len, re.findall("`+", text)), default=0)
 
 
-# The drift of a plan as text and as JSON.
-
-
 DRIFT_FORMAT = 1
 
 
 def drift_text(path: str, lines: Sequence[DriftLine]) -> str:
     """One line per compared item, without a final newline. path: of the plan."""
     cells = [(_state(line), line.what, _values(line)) for line in lines]
-    return redact("\n".join([f"since {path} was written", *(f"  {line}" for line in aligned(cells))]))
+    return redact("\n".join([f"since {path} was written", *(f"  {line}" for line in align_rows(cells))]))
 
 
 def _state(line: DriftLine) -> str:
@@ -262,7 +256,7 @@ def _short(value: object) -> str:
     text = "-" if value is None else value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     if len(text) in (40, 64) and set(text) <= set("0123456789abcdef"):
         return text[:12]
-    return shortened(text, WIDEST)
+    return shorten(text, WIDEST)
 
 
 def drift_json(path: str, lines: Sequence[DriftLine]) -> str:

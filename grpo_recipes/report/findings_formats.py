@@ -20,7 +20,7 @@ COMMANDS = {"error": "error", "warning": "warning", "note": "notice", "not-check
 
 def findings_github(by_file: Mapping[str, Sequence[Finding]]) -> str:
     """One line for each finding, each with its line break; "" for none."""
-    return "".join(f"{_command(finding, file)}\n" for file, found in by_file.items() for finding in found)
+    return "".join(f"{_command(finding, file)}\n" for file, findings in by_file.items() for finding in findings)
 
 
 def _command(finding: Finding, file: str) -> str:
@@ -33,13 +33,13 @@ def _command(finding: Finding, file: str) -> str:
             "endColumn": str(max(mark.column, mark.end_column - 1)),
         }
     properties["title"] = f"{finding.rule} {finding.key}".rstrip()
-    told = ",".join(f"{name}={_escaped(value, of_property=True)}" for name, value in properties.items())
+    parameters = ",".join(f"{name}={_escape(value, of_property=True)}" for name, value in properties.items())
     lines = [finding.message, *(f"because: {reason}" for reason in finding.because)]
     lines += [f"fix: {finding.fix}"] if finding.fix else []
-    return f"::{COMMANDS[finding.severity]} {told}::{_escaped(chr(10).join(lines), of_property=False)}"
+    return f"::{COMMANDS[finding.severity]} {parameters}::{_escape(chr(10).join(lines), of_property=False)}"
 
 
-def _escaped(text: str, *, of_property: bool) -> str:
+def _escape(text: str, *, of_property: bool) -> str:
     text = text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
     return text.replace(":", "%3A").replace(",", "%2C") if of_property else text
 
@@ -50,11 +50,11 @@ LEVELS = {"error": "error", "warning": "warning", "note": "note", "not-checked":
 
 def findings_sarif(by_file: Mapping[str, Sequence[Finding]], pages: Mapping[str, str]) -> str:
     """One run with the findings of all recipes. pages: of each rule id, the first line is its title."""
-    found = [(finding, file) for file, findings in by_file.items() for finding in findings]
-    ids = sorted({finding.rule for finding, _ in found})
+    located = [(finding, file) for file, findings in by_file.items() for finding in findings]
+    ids = sorted({finding.rule for finding, _ in located})
     rules = [_rule(rule, pages.get(rule, rule)) for rule in ids]
     driver = {"name": "grpo-run", "semanticVersion": __version__, "rules": rules}
-    results = [_result(finding, file, ids) for finding, file in found]
+    results = [_result(finding, file, ids) for finding, file in located]
     run = {"tool": {"driver": driver}, "columnKind": "unicodeCodePoints", "results": results}
     return json.dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2, ensure_ascii=False)
 
@@ -71,9 +71,9 @@ def _rule(rule: str, page: str) -> dict[str, Any]:
 
 def _result(finding: Finding, file: str, ids: Sequence[str]) -> dict[str, Any]:
     mark = finding.mark
-    place: dict[str, Any] = {"artifactLocation": {"uri": _uri(mark.file if mark else file)}}
+    location: dict[str, Any] = {"artifactLocation": {"uri": _uri(mark.file if mark else file)}}
     if mark is not None:
-        place["region"] = {"startLine": mark.line, "startColumn": mark.column, "endColumn": mark.end_column}
+        location["region"] = {"startLine": mark.line, "startColumn": mark.column, "endColumn": mark.end_column}
     lines = [finding.message, *(f"because: {reason}" for reason in finding.because)]
     lines += [f"fix: {finding.fix}"] if finding.fix else []
     # Stable when lines are added above, so that a known finding is not reported as new.
@@ -83,7 +83,7 @@ def _result(finding: Finding, file: str, ids: Sequence[str]) -> dict[str, Any]:
         "ruleIndex": ids.index(finding.rule),
         "level": LEVELS[finding.severity],
         "message": {"text": "\n".join(lines)},
-        "locations": [{"physicalLocation": place}],
+        "locations": [{"physicalLocation": location}],
         "partialFingerprints": {"ruleKeyMessage/v1": same},
     }
 
@@ -92,9 +92,6 @@ def _uri(file: str) -> str:
     """A path as a relative or file: URI."""
     path = file.replace("\\", "/")
     return ("file://" if path.startswith("/") else "") + urllib.parse.quote(path)
-
-
-# Findings as JSON, in the form of schemas/findings.schema.json.
 
 
 FINDINGS_FORMAT = 1
@@ -120,6 +117,6 @@ def finding_value(finding: Finding, file: str) -> dict[str, Any]:
 
 def findings_json(by_file: Mapping[str, Sequence[Finding]]) -> str:
     """The findings of several recipes in one document."""
-    findings = [finding_value(finding, file) for file, found in by_file.items() for finding in found]
+    findings = [finding_value(finding, file) for file, of_file in by_file.items() for finding in of_file]
     document = {"findings_format": FINDINGS_FORMAT, "recipes": list(by_file), "findings": findings}
     return json.dumps(document, indent=2, ensure_ascii=False, default=str)

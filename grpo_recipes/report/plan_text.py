@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from grpo_recipes.contract.findings.wording import aligned, shortened
+from grpo_recipes.contract.findings.wording import align_rows, shorten
 from grpo_recipes.contract.plan import Plan, PlannedSetting
 from grpo_recipes.contract.plan_sections import Forebear, PlannedMemory, lineage
 from grpo_recipes.contract.secrets.redact import redact
@@ -52,9 +52,9 @@ def _memory(memory: PlannedMemory | None) -> list[str]:
     of = "" if memory.gpu_bytes is None else f" of {memory.gpu_bytes / GIB:.1f}"
     verdict = "" if memory.verdict == "unknown" else f", {memory.verdict}"
     where = "process" if memory.gpu_bytes is None else "GPU"
-    said = f"estimated memory of each {where}: {peak[1] / GIB:.1f}{of} GiB in {peak[0]}{verdict}"
-    assumed = [f"  assumed: {one}" for one in memory.assumed]
-    return ["", said, *assumed, *(f"  {row}" for row in memory_table(memory.phases))]
+    estimate = f"estimated memory of each {where}: {peak[1] / GIB:.1f}{of} GiB in {peak[0]}{verdict}"
+    assumed = [f"  assumed: {assumption}" for assumption in memory.assumed]
+    return ["", estimate, *assumed, *(f"  {row}" for row in memory_table(memory.phases))]
 
 
 def _tools(plan: Plan) -> list[str]:
@@ -69,28 +69,28 @@ def _tools(plan: Plan) -> list[str]:
         )
         for tool in plan.tools
     ]
-    said = ["", "tools (what the model can call)", *(f"  {line}" for line in aligned(rows))] if rows else []
-    for one, title in (
+    lines = ["", "tools (what the model can call)", *(f"  {line}" for line in align_rows(rows))] if rows else []
+    for code, use in (
         *(
-            (one, f"{key} (one object per completion; the model can call its methods)")
-            for key, one in plan.all_environments.items()
+            (environment, f"{key} (one object per completion; the model can call its methods)")
+            for key, environment in plan.all_environments.items()
         ),
         (plan.rollout, "rollout (generates the completions)"),
     ):
-        said += [] if one is None else ["", title, f"  {one.name}  {one.target}  {(one.sha256 or '')[:12]}".rstrip()]
-    return said
+        lines += [] if code is None else ["", use, f"  {code.name}  {code.target}  {(code.sha256 or '')[:12]}".rstrip()]
+    return lines
 
 
 def _judges(plan: Plan) -> list[str]:
     """The endpoints that text is sent to, what is sent, and the variable whose value goes with it."""
     rows = []
-    for reward in (one for one in plan.rewards if one.kind == "judge"):
+    for reward in (reward for reward in plan.rewards if reward.kind == "judge"):
         key = reward.kwargs["key_variable"]
         sent = f"gets {' '.join(str(reward.kwargs['prompt']).split())}"
         rows.append(
             (reward.name, str(reward.kwargs["model"]), reward.target, f"key of {key}" if key else "no key", sent)
         )
-    lines = [f"  {line}" for line in aligned(rows, most=160)]
+    lines = [f"  {line}" for line in align_rows(rows, most=160)]
     return ["", "judges (sent to an endpoint for each completion)", *lines] if lines else []
 
 
@@ -110,23 +110,20 @@ def _releases(expressible: Mapping[str, Any] | None) -> list[str]:
     if expressible is None:
         return []
     lines = ["", "releases that can express it", f"  trl {expressible['releases'] or 'none'}"]
-    for one in expressible["refusing"]:
-        reasons = ", ".join(f"{reason['key'] or 'the stack'} [{reason['rule']}]" for reason in one["reasons"])
-        lines.append(f"  not {one['releases']}: {reasons}")
+    for refusal in expressible["refusing"]:
+        reasons = ", ".join(f"{reason['key'] or 'the stack'} [{reason['rule']}]" for reason in refusal["reasons"])
+        lines.append(f"  not {refusal['releases']}: {reasons}")
     return lines
 
 
 def _table(rows: list[PlannedSetting]) -> list[str]:
     cells = [(row.key, _short(row.value), row.origin, row.why and f" {row.why}") for row in rows]
-    return [f"  {line}" for line in aligned(cells, most=48)]
+    return [f"  {line}" for line in align_rows(cells, most=48)]
 
 
 def _short(value: object) -> str:
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
-    return shortened(text, 48)
-
-
-# The runs that a run descends from, one per line.
+    return shorten(text, 48)
 
 
 _MADE_OF_IT = {
@@ -144,12 +141,9 @@ def lineage_lines(runs: Sequence[Forebear]) -> list[str]:
 
 def _line(run: Forebear) -> str:
     name = "".join(letter if letter.isprintable() else "?" for letter in run.name)
-    said = [f"{_MADE_OF_IT.get(run.use, run.use)} {name}", *([f"step {run.step}"] if run.step is not None else [])]
+    parts = [f"{_MADE_OF_IT.get(run.use, run.use)} {name}", *([f"step {run.step}"] if run.step is not None else [])]
     digests = (("plan", run.plan_sha256), ("weights", run.weights_sha256))
-    return ", ".join([*said, *(f"{what} {digest[:12]}" for what, digest in digests if digest)])
-
-
-# The memory of each GPU as a table: a row per term, a column per phase.
+    return ", ".join([*parts, *(f"{what} {digest[:12]}" for what, digest in digests if digest)])
 
 
 GIB = 2**30
@@ -163,10 +157,7 @@ def memory_table(phases: Mapping[str, Mapping[str, int]]) -> list[str]:
         sizes = [terms.get(name) for terms in phases.values()]
         rows.append([name, *("-" if size is None else f"{size / GIB:.2f}" for size in sizes)])
     rows.append(["all", *(f"{sum(terms.values()) / GIB:.2f}" for terms in phases.values())])
-    return aligned(rows, right=range(1, len(rows[0])))
-
-
-# A stack and its known defects, as text for `doctor`.
+    return align_rows(rows, right=range(1, len(rows[0])))
 
 
 def stack_text(stack: Stack) -> str:
@@ -175,7 +166,7 @@ def stack_text(stack: Stack) -> str:
     for package, version in stack.packages.items():
         if version is None and package in OPTIONAL_PACKAGES:
             continue
-        built_for = _built_for(cuda_of(stack)) if package == "torch" and version else ""
+        built_for = _cuda_text(cuda_of(stack)) if package == "torch" and version else ""
         lines.append(f"{package:<14}{version or 'not installed'}{built_for}")
     if stack.gpus is None:
         why = "" if stack.declared else ": nvidia-smi is missing, fails or takes too long; run it to see why"
@@ -196,17 +187,17 @@ def stack_text(stack: Stack) -> str:
     return "\n".join(lines)
 
 
-def _built_for(cuda: str | None) -> str:
+def _cuda_text(cuda: str | None) -> str:
     return "" if cuda is None else f", built for CUDA {cuda}" if cuda else ", built without CUDA"
 
 
 def _compiling(stack: Stack) -> list[str]:
     """What Triton compiles with, one line for each known item."""
     there = {"c compiler": stack.c_compiler, "python.h": stack.python_headers}
-    return [f"{name:<14}{'found' if found else 'not found'}" for name, found in there.items() if found is not None]
+    return [f"{name:<14}{'found' if exists else 'not found'}" for name, exists in there.items() if exists is not None]
 
 
-def known_text(known: Sequence[KnownDefect]) -> str:
+def defects_text(known: Sequence[KnownDefect]) -> str:
     """Known defects, each with grpo-run's remedy and the nearest releases without it."""
     if not known:
         return "no known defects of these releases"

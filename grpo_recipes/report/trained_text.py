@@ -13,7 +13,7 @@ _FILTER = "pass_rate > 0.1 and pass_rate < 0.9"
 
 def generate_text(shown: Mapping[str, Any]) -> str:
     """Each prompt with its answers, then how they were made and the mean rewards."""
-    who = [one for one in _WHO if one in shown["rows"][0]]
+    who = [model for model in _WHO if model in shown["rows"][0]]
     blocks = [_row(row, who, has_number=shown["data"] is not None) for row in shown["rows"]]
     if shown["without"]:
         turns = "" if any("turns" in row[who[0]] for row in shown["rows"]) else ", in one turn each"
@@ -26,7 +26,7 @@ def generate_text(shown: Mapping[str, Any]) -> str:
         held_out = f"held-out rows{f' of {name}' if is_of_sets else ''}"
         data = "rows of the training data, since none are held out" if shown["data"] == "dataset" else held_out
         lines = [f"mean of {len(shown['rows'])} {data}, {kind}"]
-        lines += [f"  {one:8}  {_rewards(shown['means'][one])}" for one in who]
+        lines += [f"  {model:8}  {_rewards(shown['means'][model])}" for model in who]
         blocks.append("\n".join(lines))
     return "\n\n".join(blocks)
 
@@ -41,7 +41,7 @@ def conversation_text(how: Mapping[str, Any]) -> str:
     if how["stops"]:
         lines.append(f"stops       {', '.join(map(repr, how['stops']))}")
     if how["system"] is not None:
-        lines.append(f"system      {_indented(how['system'])}")
+        lines.append(f"system      {_indent(how['system'])}")
     if how["tools"]:
         lines.append(f"tools       {', '.join(how['tools'])}")
     if how["without"]:
@@ -51,23 +51,23 @@ def conversation_text(how: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def reply_text(said: Mapping[str, Any]) -> str:
+def reply_text(reply: Mapping[str, Any]) -> str:
     """An answer with its calls and replies, without terminal escapes."""
-    turns = said.get("turns", [])
-    text = "\n".join(map(_turn, turns)) if len(turns) > 1 else said["completion"]
+    turns = reply.get("turns", [])
+    text = "\n".join(map(_turn, turns)) if len(turns) > 1 else reply["completion"]
     return "\n".join(map(one_line, text.splitlines()))
 
 
 def _row(row: Mapping[str, Any], who: list[str], *, has_number: bool) -> str:
     head = f"row {row['row'] + 1}  " if has_number else ""
-    lines = [head + _indented(row["prompt"])]
-    for one in who:
-        said = row[one]
-        told = f"  [{_rewards({'reward': said['reward'], **said['rewards']})}]" if said["rewards"] else ""
-        turns = said.get("turns", [])
-        text = _indented("\n".join(map(_turn, turns)) if len(turns) > 1 else said["completion"])
-        lines.append(f"  {one:8}  {text}{told}  ({said['tokens']} tokens, {said['ended_by']})")
-    lines += [f"  {name:8}  {_indented(value)}" for name, value in row["columns"].items()]
+    lines = [head + _indent(row["prompt"])]
+    for model in who:
+        reply = row[model]
+        rewards = f"  [{_rewards({'reward': reply['reward'], **reply['rewards']})}]" if reply["rewards"] else ""
+        turns = reply.get("turns", [])
+        text = _indent("\n".join(map(_turn, turns)) if len(turns) > 1 else reply["completion"])
+        lines.append(f"  {model:8}  {text}{rewards}  ({reply['tokens']} tokens, {reply['ended_by']})")
+    lines += [f"  {name:8}  {_indent(value)}" for name, value in row["columns"].items()]
     return "\n".join(lines)
 
 
@@ -75,11 +75,11 @@ def _turn(turn: Mapping[str, Any]) -> str:
     """One turn of the model with its calls, or a reply, on separate lines."""
     if "reply" in turn:
         return f"[reply] {turn['reply']}"
-    calls = [f"[call] {call['tool']}({_named(call['arguments'])})" for call in turn["calls"]]
+    calls = [f"[call] {call['tool']}({_arguments_text(call['arguments'])})" for call in turn["calls"]]
     return "\n".join([*([turn["says"]] if turn["says"] or not calls else []), *calls])
 
 
-def _named(arguments: object) -> str:
+def _arguments_text(arguments: object) -> str:
     if not isinstance(arguments, Mapping):
         return repr(arguments)
     return ", ".join(f"{name}={value!r}" for name, value in arguments.items())
@@ -89,7 +89,7 @@ def _rewards(values: Mapping[str, float | None]) -> str:
     return "  ".join(f"{name} {'none' if value is None else format(value, '.4g')}" for name, value in values.items())
 
 
-def _indented(text: str) -> str:
+def _indent(text: str) -> str:
     """A text of several lines, indented, without terminal escapes."""
     return "\n            ".join(map(one_line, text.splitlines()))
 
@@ -97,12 +97,12 @@ def _indented(text: str) -> str:
 _WORDS = {"model": "the whole model", "adapter": "only the adapter"}
 
 
-def export_text(place: str, shown: Mapping[str, Any]) -> str:
+def export_text(path: str, shown: Mapping[str, Any]) -> str:
     """An export as lines: its path, its content, and its proof."""
     proof, files = shown["proof"], shown["files"]
     weights = sum(size for name, size in files.items() if name.endswith(".safetensors"))
     lines = [
-        f"exported    {place}",
+        f"exported    {path}",
         f"  what      {_WORDS[shown['what']]}, {shown['dtype']}, {weights / 1e6:,.1f} MB of weights",
         f"  proved    log-probabilities of {proof['tokens']} tokens differ by up to {proof['difference']:.3g}; "
         f"up to {proof['allowed']:.3g} is rounding",
@@ -139,11 +139,11 @@ def profile_text(shown: Mapping[str, Any], out: str, samples: int, path: str) ->
     lines.append(f"  {'equal rewards':18}{shown['equal_rewards']:8}  {shown['equal_rewards'] / shown['rows']:4.0%}")
     if not shown["between"]:
         return "\n".join(lines)
-    place = path if re.fullmatch(r"[\w./-]+", path) else json.dumps(path)  # YAML can read JSON
+    written_path = path if re.fullmatch(r"[\w./-]+", path) else json.dumps(path)  # YAML can read JSON
     judged = "pass_rate is not none and " if shown["not_judged"] else ""
     lines.append("")
     lines.append("equal rewards teach nothing; in the recipe, redraw such groups, or train only on the rows between:")
     lines.append("  grpo: {resample_groups: 3}")
-    lines.append(f'  dataset: {{path: {place}, filter: "{{{{ {judged}{_FILTER} }}}}"}}')
+    lines.append(f'  dataset: {{path: {written_path}, filter: "{{{{ {judged}{_FILTER} }}}}"}}')
     lines.append("the model may unlearn the rows that a filter drops; compare held-out results with and without it")
     return "\n".join(lines)

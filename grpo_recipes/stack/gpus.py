@@ -85,7 +85,7 @@ def parse_listing(text: str) -> dict[str, Gpu]:
     return listed
 
 
-def named_gpu(name: str) -> Gpu:
+def gpu_by_name(name: str) -> Gpu:
     """The GPU that a target calls by this name, as nvidia-smi, Slurm and clouds spell it.
 
     "H100-80GB", "a100 40gb", "NVIDIA A100-SXM4-80GB", "nvidia-tesla-t4", "RTX4090" and "A6000" are one entry of the
@@ -93,22 +93,22 @@ def named_gpu(name: str) -> Gpu:
     the table has only the memory that it states, also as in "MI300X:192GB", and no capability. A name shared by several
     sizes means the smallest.
     """
-    name, _, said = name.partition(":")
+    name, _, memory = name.partition(":")
     key = re.sub(r"[\s_-]+", "-", name.strip()).upper().removeprefix("NVIDIA-")
     table = _known_gpus()
     base, memory_gib = _base_and_memory(key)
-    if size := re.fullmatch(_SIZE, said.strip().upper()):
+    if size := re.fullmatch(_SIZE, memory.strip().upper()):
         memory_gib = float(size[1])
     exact = f"{base}-{memory_gib:g}GB" if memory_gib else key if key in table else base
     if exact in table:
         return Gpu(exact, *table[exact])
-    sizes = [one for one in table if re.fullmatch(re.escape(base) + _MEMORY_SUFFIX, one)]
-    found = base if base in table else sizes[0] if len(sizes) == 1 else None
-    if found is None:
+    sizes = [variant for variant in table if re.fullmatch(re.escape(base) + _MEMORY_SUFFIX, variant)]
+    entry = base if base in table else sizes[0] if len(sizes) == 1 else None
+    if entry is None:
         return Gpu(key, memory_gib, None)
-    known_gib, capability = table[found]
+    known_gib, capability = table[entry]
     if memory_gib is None or abs(memory_gib - known_gib) <= _SLACK * known_gib:
-        return Gpu(found, known_gib, capability)
+        return Gpu(entry, known_gib, capability)
     return Gpu(f"{base}-{memory_gib:g}GB", memory_gib, capability)
 
 

@@ -41,9 +41,6 @@ def has_avx512_bf16(cpuinfo: Path = Path("/proc/cpuinfo")) -> bool | None:
     return None
 
 
-# The layers below the packages: the driver, torch's CUDA, and what Triton compiles with. Read from files only.
-
-
 # The kernel module's version is in one of them; the second has it within a sentence.
 _DRIVER_FILES = (Path("/sys/module/nvidia/version"), Path("/proc/driver/nvidia/version"))
 # NVIDIA's forward compatibility, as in their containers, puts a libcuda newer than the driver's below it.
@@ -59,11 +56,11 @@ def driver_version(
     for file in files:
         try:
             with file.open(encoding="utf-8", errors="replace") as lines:
-                found = re.search(r"(?<![\w.])(\d{3,4}(?:\.\d+)+)(?![\w.])", lines.read(_LONGEST_READ))
+                version = re.search(r"(?<![\w.])(\d{3,4}(?:\.\d+)+)(?![\w.])", lines.read(_LONGEST_READ))
         except OSError:
             continue
-        if found:
-            return None if _has_newer_libcuda(found[1], toolkits, loader_cache) else found[1]
+        if version:
+            return None if _has_newer_libcuda(version[1], toolkits, loader_cache) else version[1]
     return None
 
 
@@ -76,13 +73,13 @@ def torch_cuda(search_path: Iterable[str] | None = None) -> str | None:
         file = Path(folder or ".", "torch", "version.py")
         try:
             with file.open(encoding="utf-8", errors="replace") as lines:
-                said = dict(re.findall(r"(?m)^(cuda|hip|xpu)\b[^=\n]*= *(.*)$", lines.read(_LONGEST_READ)))
+                versions = dict(re.findall(r"(?m)^(cuda|hip|xpu)\b[^=\n]*= *(.*)$", lines.read(_LONGEST_READ)))
         except OSError:
             continue
-        cuda = re.fullmatch(r"['\"](\d+\.\d+)['\"]", said.get("cuda", "").strip())
+        cuda = re.fullmatch(r"['\"](\d+\.\d+)['\"]", versions.get("cuda", "").strip())
         if cuda:
             return cuda[1]
-        return "" if said.get("cuda", "").strip() == "None" and not _is_for_other_gpus(said) else None
+        return "" if versions.get("cuda", "").strip() == "None" and not _is_for_other_gpus(versions) else None
     return None
 
 
@@ -102,19 +99,19 @@ def has_python_headers(prefix: str | None = None) -> bool:
 def _has_newer_libcuda(driver: str, toolkits: Path, loader_cache: Path) -> bool:
     """Whether the loader, or a toolkit, provides a libcuda of a different version than the driver's."""
     folders = [folder for folder in os.environ.get("LD_LIBRARY_PATH", "").split(":") if folder]
-    places = [Path(folder, "libcuda.so.1") for folder in folders]
+    libraries = [Path(folder, "libcuda.so.1") for folder in folders]
     with contextlib.suppress(OSError):
         cached = re.findall(rb"(/[^\0]*/libcuda\.so\.1)\0", loader_cache.read_bytes())
-        places += [Path(os.fsdecode(place)) for place in cached]
-    for place in places:
-        version = re.fullmatch(r"libcuda\.so\.(\d+\.[\d.]+)", place.resolve().name)
-        if version and place.exists():
+        libraries += [Path(os.fsdecode(library)) for library in cached]
+    for library in libraries:
+        version = re.fullmatch(r"libcuda\.so\.(\d+\.[\d.]+)", library.resolve().name)
+        if version and library.exists():
             return version[1] != driver
     return any((folder / "compat" / "libcuda.so.1").exists() for folder in toolkits.glob("cuda*"))
 
 
-def _is_for_other_gpus(said: dict[str, str]) -> bool:
-    return any(said.get(name, "None").strip() != "None" for name in ("hip", "xpu"))
+def _is_for_other_gpus(versions: dict[str, str]) -> bool:
+    return any(versions.get(name, "None").strip() != "None" for name in ("hip", "xpu"))
 
 
 _LIMITS = ("memory.max", "memory/memory.limit_in_bytes")
@@ -125,16 +122,16 @@ def machine_memory(groups: Path = Path("/sys/fs/cgroup"), own: Path = Path("/pro
 
     In version 2 the limits of the group and all its parents apply, in version 1 those visible in a container.
     """
-    found = []
+    limits = []
     with contextlib.suppress(OSError, ValueError):
-        found.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+        limits.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
     with contextlib.suppress(OSError, ValueError):
         line = next((line for line in own.read_text().splitlines() if line.startswith("0::")), "0::/")
         group = groups / line[3:].strip("/")
         for folder in (group, *group.parents):
             if folder.is_relative_to(groups):
-                found += _limit(folder)
-    return min((size for size in found if size > 0), default=None)
+                limits += _limit(folder)
+    return min((size for size in limits if size > 0), default=None)
 
 
 def _limit(folder: Path) -> list[int]:

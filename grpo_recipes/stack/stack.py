@@ -36,7 +36,6 @@ OPTIONAL_PACKAGES = (
     "flytekit",
     "galore-torch",
     "grokadamw",
-    "harbor",
     "jmespath",
     "kernels",
     "lomo-optim",
@@ -45,7 +44,6 @@ OPTIONAL_PACKAGES = (
     "neptune",
     "neptune-client",
     "num2words",
-    "openreward",
     "pillow",
     "reasoning-gym",
     "schedulefree",
@@ -159,10 +157,7 @@ def _gpu_to_json_value(gpu: Gpu) -> dict[str, object]:
     return {"name": gpu.name, "memory_gib": gpu.memory_gib, "capability": capability}
 
 
-# Finds the packages installed for this Python, from their metadata, without importing anything.
-
-
-def normalized(package: str) -> str:
+def normalize(package: str) -> str:
     """The name as package indexes compare it: lower case, one "-" for each run of "-", "_" and "."."""
     return re.sub(r"[-_.]+", "-", package).lower()
 
@@ -173,15 +168,15 @@ def installed_packages(search_path: Iterable[str] | None = None) -> dict[str, st
     search_path: folders as in sys.path, which is the default; the first folder that has a package wins.
     A folder that an interrupted update left without its METADATA does not count.
     """
-    found: dict[str, str | None] = dict.fromkeys((*PACKAGES, *OPTIONAL_PACKAGES))
+    packages: dict[str, str | None] = dict.fromkeys((*PACKAGES, *OPTIONAL_PACKAGES))
     for folder in sys.path if search_path is None else search_path:
         here: dict[str, list[str]] = {}
         for name, path in _metadata_folders(folder or "."):
-            if name in found and found[name] is None and (version := _version(path)) is not None:
+            if name in packages and packages[name] is None and (version := _version(path)) is not None:
                 here.setdefault(name, []).append(version)
         for name, versions in here.items():
-            found[name] = max(versions, key=_order)
-    return found
+            packages[name] = max(versions, key=_order)
+    return packages
 
 
 def _metadata_folders(folder: str) -> list[tuple[str, Path]]:
@@ -190,7 +185,7 @@ def _metadata_folders(folder: str) -> list[tuple[str, Path]]:
     except OSError:
         return []
     return [
-        (normalized(name.rpartition(".")[0].partition("-")[0]), Path(folder, name))
+        (normalize(name.rpartition(".")[0].partition("-")[0]), Path(folder, name))
         for name in names
         if name.endswith((".dist-info", ".egg-info"))
     ]

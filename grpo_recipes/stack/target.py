@@ -11,8 +11,8 @@ from packaging.version import InvalidVersion, Version
 
 from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.contract.findings.wording import nearest_words
-from grpo_recipes.stack.gpus import named_gpu, nearest_gpu
-from grpo_recipes.stack.stack import MOST_GPUS, OPTIONAL_PACKAGES, PACKAGES, Gpu, Stack, from_json_value, normalized
+from grpo_recipes.stack.gpus import gpu_by_name, nearest_gpu
+from grpo_recipes.stack.stack import MOST_GPUS, OPTIONAL_PACKAGES, PACKAGES, Gpu, Stack, from_json_value, normalize
 
 _LARGEST_FILE_BYTES = 1_048_576
 _LONGEST_COUNT = 6
@@ -90,7 +90,7 @@ def parse_target(text: str) -> tuple[Stack | None, list[Finding]]:
 
 
 def _take_the_rest_as_tested(draft: _Draft) -> None:
-    stack = tested()
+    stack = read_tested_stack()
     draft.python = draft.python or stack.python
     draft.packages = {**stack.packages, **draft.packages}
 
@@ -98,11 +98,11 @@ def _take_the_rest_as_tested(draft: _Draft) -> None:
 def _no_item(item: str) -> Finding:
     because = "an item is name==version, name==absent, gpus=<count>x<name>, driver=<version>, c_compiler=no, or tested"
     fix = f"--target {WORD}" if nearest_words(item.lower()[:_LONGEST_SHOWN], (WORD,), cutoff=0.6) else _EXAMPLE
-    return _finding("STK001", f"'{_shown(item)}' is not an item of a target", because, fix)
+    return _finding("STK001", f"'{_cut(item)}' is not an item of a target", because, fix)
 
 
 def _canonical(name: str) -> str:
-    return name.lower() if name.lower() in _HARDWARE else normalized(name)
+    return name.lower() if name.lower() in _HARDWARE else normalize(name)
 
 
 def _take(draft: _Draft, name: str, value: str) -> None:
@@ -110,21 +110,21 @@ def _take(draft: _Draft, name: str, value: str) -> None:
         draft.gpus = _gpus(value)
         if draft.gpus is None:
             because = f"gpus describes one machine; launch.num_nodes is the number of machines: {_FORM}"
-            message = f"'{_shown(value)}' does not describe GPUs"
+            message = f"'{_cut(value)}' does not describe GPUs"
             draft.findings.append(_finding("STK005", message, because, "gpus=8xH100-80GB"))
         elif unknown := next((gpu.name for gpu in draft.gpus if gpu.memory_gib is None and gpu != _ANY), None):
             near, count = nearest_gpu(unknown), sum(gpu.name == unknown for gpu in draft.gpus)
             because = "its memory decides what fits, and grpo-run's table lacks this name"
             size = f"gpus={count}x{unknown}:<GB>GB, with its memory"
             fix = f"gpus={count}x{near}, or {size}" if near else size
-            draft.findings.append(_finding("STK005", f"{_shown(unknown)} is not a known GPU", because, fix))
+            draft.findings.append(_finding("STK005", f"{_cut(unknown)} is not a known GPU", because, fix))
     elif name in _FLAGS:
-        said = {"yes": True, "true": True, "no": False, "false": False}.get(value.lower())
-        if said is None:
-            message = f"{name} is yes or no, not '{_shown(value)}'"
+        flag = {"yes": True, "true": True, "no": False, "false": False}.get(value.lower())
+        if flag is None:
+            message = f"{name} is yes or no, not '{_cut(value)}'"
             draft.findings.append(_finding("STK001", message, _FLAGS[name], f"{name}=no"))
         else:
-            draft.flags[name] = said
+            draft.flags[name] = flag
     elif name in ("python", "driver") or name in _PACKAGES:
         _take_version(draft, name, value)
     else:
@@ -138,7 +138,7 @@ def _take_version(draft: _Draft, name: str, value: str) -> None:
     elif not _is_version(value):
         because = f"a version is written as in PEP 440, in at most {_LONGEST_VERSION} characters"
         fix = _EXAMPLES[name] if no_package else f"{name}==<version> or {name}==absent"
-        draft.findings.append(_finding("STK003", f"'{_shown(value)}' is not a version of {name}", because, fix))
+        draft.findings.append(_finding("STK003", f"'{_cut(value)}' is not a version of {name}", because, fix))
     elif name == "python":
         draft.python = value
     elif name == "driver":
@@ -160,7 +160,7 @@ def _gpus(value: str) -> tuple[Gpu, ...] | None:
         count = int(match[1] or 1) if match and len(match[1] or "") <= _LONGEST_COUNT else 0
         if match is None or not 1 <= count <= MOST_GPUS - len(gpus):
             return None
-        gpus += [named_gpu(match[2])] * count
+        gpus += [gpu_by_name(match[2])] * count
     return tuple(gpus)
 
 
@@ -205,9 +205,9 @@ def _problems(stack: Stack) -> list[Finding]:
         _take(draft, name, "absent" if version is None else version) if name in _PACKAGES else (
             draft.findings.append(_unknown_package(name))
         )
-    for name, said in (("python", stack.python), ("driver", stack.driver)):
-        if said is not None:
-            _take_version(draft, name, said)
+    for name, release in (("python", stack.python), ("driver", stack.driver)):
+        if release is not None:
+            _take_version(draft, name, release)
     return draft.findings
 
 
@@ -215,7 +215,7 @@ def _unknown_package(name: str) -> Finding:
     nearest = nearest_words(name[:_LONGEST_SHOWN], (*_PACKAGES, "python", *_HARDWARE), cutoff=0.6)
     because = "a target names " + ", ".join((*PACKAGES, "python", *_HARDWARE, "and packages such as wandb"))
     fix = f"{nearest[0]}" if nearest else None
-    return _finding("STK002", f"{_shown(name)} is not a package that a target can name", because, fix)
+    return _finding("STK002", f"{_cut(name)} is not a package that a target can name", because, fix)
 
 
 def _is_version(value: str) -> bool:
@@ -225,7 +225,7 @@ def _is_version(value: str) -> bool:
         return False
 
 
-def _shown(text: str) -> str:
+def _cut(text: str) -> str:
     return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}..."
 
 
@@ -250,7 +250,7 @@ class Tested:
     packages: dict[str, str]
 
 
-def tested() -> Tested:
+def read_tested_stack() -> Tested:
     """The tested stack shipped with the package."""
     content = json.loads(FILE.read_text(encoding="utf-8"))
     return Tested(content["python"], content["packages"])

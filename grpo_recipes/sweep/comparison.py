@@ -7,13 +7,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
-from grpo_recipes.contract.files.bounded_json import parsed, read_json
+from grpo_recipes.contract.files.bounded_json import parse_json
 from grpo_recipes.contract.files.folder_files import read_bytes
 from grpo_recipes.contract.integrity.run_folder import PLAN_FILE
 from grpo_recipes.contract.metrics import METRICS_FILE, mapping, number, read_all, reward_as_drawn
-from grpo_recipes.contract.run_record import RunRecord, evaluation_file, read_record, set_of
+from grpo_recipes.contract.plan import Plan
+from grpo_recipes.contract.read_plan import from_json
+from grpo_recipes.contract.run_record import RunRecord, deciding_set, evaluation_file, read_record
 from grpo_recipes.lock.read_lock import LARGEST_PLAN_BYTES
 from grpo_recipes.report.runs.run_row import one_run
+from grpo_recipes.rewards.ranges import reward_range
 from grpo_recipes.sweep.sweep_file import Sweep, SweepRun, setting_text
 from grpo_recipes.sweep.variations import Trial
 from grpo_recipes.sweep.verdicts import Sample, SettingDifference, Verdict, difference, mean_interval, verdicts
@@ -40,18 +43,22 @@ class SweptRun(NamedTuple):
 
 def _outcomes(folder: Path, sweep: Sweep) -> tuple[str | None, list[SweptRun]]:
     """The outcome's name, the same for all runs, None until one has completed; and the state of each run."""
-    found = {run: _standing(folder / run.name) for run in sweep.runs}
-    records = {run: read_record(str(folder / run.name)) for run in sweep.runs if found[run][0] == "completed"}
-    is_held_out = bool(records) and all(record and _held_out(record) is not None for record in records.values())
+    standings = {run: _standing(folder / run.name) for run in sweep.runs}
+    records = {run: read_record(str(folder / run.name)) for run in sweep.runs if standings[run][0] == "completed"}
+    is_held_out = bool(records) and all(
+        record and _evaluation_reward(record) is not None for record in records.values()
+    )
     samples = {
-        run: _held_out_sample(folder / run.name, record) if is_held_out else _training_sample(folder / run.name, record)
+        run: _evaluation_sample(folder / run.name, record)
+        if is_held_out
+        else _training_sample(folder / run.name, record)
         for run, record in records.items()
         if record is not None
     }
-    of_sets = {set_of(record.evaluation) for record in records.values() if record is not None} - {""}
+    of_sets = {deciding_set(record.evaluation) for record in records.values() if record is not None} - {""}
     held_out = f"{HELD_OUT}, of {' or '.join(sorted(of_sets))}" if of_sets else HELD_OUT
     measure = held_out if is_held_out else TRAINING if any(samples.values()) else None
-    return measure, [SweptRun(run, *found[run], samples.get(run)) for run in sweep.runs]
+    return measure, [SweptRun(run, *standings[run], samples.get(run)) for run in sweep.runs]
 
 
 def _standing(folder: Path) -> tuple[str, tuple[str, ...], str]:
@@ -62,17 +69,17 @@ def _standing(folder: Path) -> tuple[str, tuple[str, ...], str]:
     return ("missing", (), "") if run is None else (run.status, run.because, run.verdict.partition(":")[0])
 
 
-def _held_out(record: RunRecord) -> float | None:
+def _evaluation_reward(record: RunRecord) -> float | None:
     return number(mapping(record.evaluation, "after"), "reward")
 
 
-def _held_out_sample(folder: Path, record: RunRecord) -> Sample | None:
+def _evaluation_sample(folder: Path, record: RunRecord) -> Sample | None:
     """None if a judge left completions without a score: the mean would be over fewer rows than those of other runs."""
-    reward = _held_out(record)
+    reward = _evaluation_reward(record)
     assert reward is not None
     if number(mapping(record.evaluation, "after"), "without_score") is not None:
         return None
-    rows = _rows(folder, set_of(record.evaluation), number(mapping(record.evaluation, "after"), "step"))
+    rows = _rows(folder, deciding_set(record.evaluation), number(mapping(record.evaluation, "after"), "step"))
     known = [reward for reward in rows if reward is not None]
     agrees = bool(known) and math.isclose(math.fsum(known) / len(known), reward, rel_tol=1e-6, abs_tol=1e-9)
     return Sample(reward, rows if agrees else ())
@@ -85,13 +92,15 @@ def _rows(folder: Path, name: str, step: float | None) -> tuple[float | None, ..
     """
     if step is None:
         return ()
+    plan = _plan(folder)
+    if plan is None:
+        return ()
+    weights = {reward.name: reward.weight for reward in plan.rewards}
     try:
-        plan = cast("dict[str, Any]", read_json(folder, PLAN_FILE, LARGEST_PLAN_BYTES))
-        weights = {str(reward["name"]): float(reward["weight"]) for reward in plan["rewards"]}
         lines = read_bytes(folder, evaluation_file(name, step), _LARGEST_ROWS).splitlines()
         totals: dict[int, list[float]] = {}
         for line in lines:
-            completion = cast("dict[str, Any]", parsed(line))
+            completion = cast("dict[str, Any]", parse_json(line))
             scores = {name: float(score) for name, score in completion["rewards"].items() if score is not None}
             of_row = totals.setdefault(int(completion["row"]), [])
             if scores:
@@ -99,6 +108,14 @@ def _rows(folder: Path, name: str, step: float | None) -> tuple[float | None, ..
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return ()
     return tuple(math.fsum(totals[row]) / len(totals[row]) if totals[row] else None for row in sorted(totals))
+
+
+def _plan(folder: Path) -> Plan | None:
+    """None if its file is gone or damaged."""
+    try:
+        return from_json(read_bytes(folder, PLAN_FILE, LARGEST_PLAN_BYTES).decode())
+    except (OSError, ValueError):
+        return None
 
 
 def _training_sample(folder: Path, record: RunRecord) -> Sample | None:
@@ -160,48 +177,67 @@ class SweepComparison(NamedTuple):
     pairs: int
 
 
-def compared(folder: str, sweep: Sweep) -> SweepComparison:
+def compare_settings(folder: str, sweep: Sweep) -> SweepComparison:
     """The comparison of all settings, with the runs that have ended so far. Writes nothing."""
     measure, runs = _outcomes(Path(folder), sweep)
-    settings = [_setting(place, sweep, runs) for place in range(len(sweep.settings))]
+    limits = [_limits(Path(folder) / run.name) for run in sweep.runs]
+    ends = min(low for low, _ in limits), max(high for _, high in limits)
+    settings = [_setting(index, sweep, runs, ends) for index in range(len(sweep.settings))]
     whole = [index for index, setting in enumerate(settings) if setting.is_whole]
-    best = max(whole, key=lambda place: settings[place].mean or 0.0, default=None)
+    best = max(whole, key=lambda index: settings[index].mean or 0.0, default=None)
     # The best setting is only known from these outcomes, so any pair could have been compared.
     pairs = list(itertools.combinations(whole, 2))
-    of_pairs = verdicts([difference(settings[one].samples, settings[other].samples) for one, other in pairs])
+    of_pairs = verdicts([difference(settings[first].samples, settings[other].samples) for first, other in pairs])
     to_best = {
-        one if other == best else other: verdict if other == best else _turned(verdict)
-        for (one, other), verdict in zip(pairs, of_pairs, strict=True)
-        if best in (one, other)
+        first if other == best else other: verdict if other == best else _reverse(verdict)
+        for (first, other), verdict in zip(pairs, of_pairs, strict=True)
+        if best in (first, other)
     }
     to_base = _to_base(settings, whole, sweep.base)
     settings = [
-        setting._replace(is_best=place == best, to_best=to_best.get(place), to_base=to_base.get(place))
-        for place, setting in enumerate(settings)
+        setting._replace(is_best=index == best, to_best=to_best.get(index), to_base=to_base.get(index))
+        for index, setting in enumerate(settings)
     ]
     rows = min((verdict.difference.rows for verdict in of_pairs), default=0)
     return SweepComparison(folder, sweep, measure, tuple(settings), rows, len(pairs))
 
 
-def _setting(place: int, sweep: Sweep, found: Sequence[SweptRun]) -> SweptSetting:
-    runs = tuple(swept for swept in found if swept.run.setting == place)
+def _limits(folder: Path) -> tuple[float, float]:
+    """The lowest and highest outcome that the rewards of a run allow, infinite if one has no known limits."""
+    plan = _plan(folder)
+    if plan is None:
+        return -math.inf, math.inf
+    judging = () if plan.evaluation is None else plan.evaluation.rewards
+    limits: list[tuple[float, float]] = []
+    for reward in plan.rewards:
+        if not judging or reward.name in judging:
+            known = reward_range(reward.target, reward.kwargs) if reward.kind == "shipped" else None
+            ends = [0.0, *(reward.weight * end for end in known or (-math.inf, math.inf))]  # 0.0: a missing reward
+            limits.append((min(ends), max(ends)))
+    if plan.all_environments:
+        limits.append((-math.inf, math.inf))
+    return math.fsum(low for low, _ in limits), math.fsum(high for _, high in limits)
+
+
+def _setting(index: int, sweep: Sweep, all_runs: Sequence[SweptRun], limits: tuple[float, float]) -> SweptSetting:
+    runs = tuple(swept for swept in all_runs if swept.run.setting == index)
     values = [swept.sample.outcome for swept in runs if swept.sample is not None]
     mean = math.fsum(values) / len(values) if values else None
     spread = statistics.stdev(values) if len(values) > 1 else None
-    interval = mean_interval(values)
-    return SweptSetting(sweep.settings[place], runs, mean, spread, interval, False, place == sweep.base, None, None)
+    interval = mean_interval(values, limits)
+    return SweptSetting(sweep.settings[index], runs, mean, spread, interval, False, index == sweep.base, None, None)
 
 
 def _to_base(settings: Sequence[SweptSetting], whole: Sequence[int], base: int | None) -> dict[int, Verdict]:
     """The verdicts on the differences to the unchanged recipe, which was chosen before anything ran."""
     if base is None or base not in whole:
         return {}
-    others = [place for place in whole if place != base]
-    found = verdicts([difference(settings[place].samples, settings[base].samples) for place in others])
-    return dict(zip(others, found, strict=True))
+    others = [index for index in whole if index != base]
+    against_base = verdicts([difference(settings[index].samples, settings[base].samples) for index in others])
+    return dict(zip(others, against_base, strict=True))
 
 
-def _turned(verdict: Verdict) -> Verdict:
+def _reverse(verdict: Verdict) -> Verdict:
     """The verdict with the two settings swapped."""
     turned: SettingDifference = verdict.difference._replace(mean=0.0 - verdict.difference.mean)
     return verdict._replace(difference=turned)
@@ -210,25 +246,25 @@ def _turned(verdict: Verdict) -> Verdict:
 def conclusion(comparison: SweepComparison) -> list[str]:
     """The conclusions about the sweep, one sentence each."""
     lines = []
-    for one in comparison.settings:
-        if not one.is_whole:
-            missing = [swept for swept in one.runs if swept.sample is None]
+    for setting in comparison.settings:
+        if not setting.is_whole:
+            missing = [swept for swept in setting.runs if swept.sample is None]
             states = ", ".join(dict.fromkeys(_state(swept, comparison.measure) for swept in missing))
             lines.append(
-                f"{setting_text(one.trial)} is not compared: {len(missing)} of its {len(one.runs)} runs"
+                f"{setting_text(setting.trial)} is not compared: {len(missing)} of its {len(setting.runs)} runs"
                 f" ha{'s' if len(missing) == 1 else 've'} no outcome ({states})"
             )
-    best = next((one for one in comparison.settings if one.is_best), None)
+    best = next((setting for setting in comparison.settings if setting.is_best), None)
     against = [setting for setting in comparison.settings if setting.to_best is not None]
     if best is None or not against:
         return lines
     seeds = len(best.runs)
     if seeds == 1:
         return [*lines, "one seed cannot tell a difference from noise; use at least --seeds 3"]
-    if not any(one.to_best and one.to_best.is_told for one in against):
-        same = ": the settings have the same mean" if all(one.mean == best.mean for one in against) else ""
+    if not any(setting.to_best and setting.to_best.is_told for setting in against):
+        same = ": the settings have the same mean" if all(setting.mean == best.mean for setting in against) else ""
         return [*lines, f"no difference exceeds noise with {seeds} seeds{same}"]
-    open_ones = [setting_text(one.trial) for one in against if one.to_best and not one.to_best.is_told]
+    open_ones = [setting_text(setting.trial) for setting in against if setting.to_best and not setting.to_best.is_told]
     ahead = f"{setting_text(best.trial)} is the best"
     if open_ones:
         return [*lines, f"{ahead}; with {seeds} seeds no difference exceeds noise for {', '.join(open_ones)}"]

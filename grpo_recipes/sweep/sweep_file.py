@@ -38,9 +38,9 @@ class Sweep(NamedTuple):
     base: int | None
 
 
-def is_sweep(place: str) -> bool:
+def is_sweep(path: str) -> bool:
     """Whether a path is the folder of a sweep."""
-    return is_file(Path(place), SWEEP_FILE)
+    return is_file(Path(path), SWEEP_FILE)
 
 
 def write_sweep_file(folder: Path, sweep: Sweep) -> None:
@@ -56,16 +56,16 @@ def write_sweep_file(folder: Path, sweep: Sweep) -> None:
     write_whole(folder, SWEEP_FILE, json.dumps(content, indent=2) + "\n")
 
 
-def read_sweep(place: str) -> Sweep:
+def read_sweep(folder: str) -> Sweep:
     """The sweep of a folder. Raises Refusal if it cannot be read, or names a run outside of it."""
     try:
-        return _read(cast("dict[str, Any]", read_json(Path(place), SWEEP_FILE)))
+        return _read(cast("dict[str, Any]", read_json(Path(folder), SWEEP_FILE)))
     except OSError as problem:
         because = str(problem.strerror or problem)
     except (ValueError, KeyError, TypeError, AttributeError, IndexError) as problem:
         because = f"{type(problem).__name__}: {problem}"
     raise Refusal.of(
-        f"{place} is not a sweep of this release",
+        f"{folder} is not a sweep of this release",
         because=f"{SWEEP_FILE}: {because.splitlines()[0]}",
         fix="name the folder that `grpo-run sweep RECIPE` printed, or a recipe for a new sweep",
     )
@@ -74,7 +74,7 @@ def read_sweep(place: str) -> Sweep:
 def _read(content: dict[str, Any]) -> Sweep:
     if content["sweep"] != SWEEP_FORMAT:
         raise ValueError(f"it has the format {content['sweep']!r}")
-    settings = tuple(tuple((str(key), str(text)) for key, text in one.items()) for one in content["settings"])
+    settings = tuple(tuple((str(key), str(text)) for key, text in setting.items()) for setting in content["settings"])
     runs = tuple(SweepRun(str(run["name"]), int(run["setting"]), int(run["seed"])) for run in content["runs"])
     base = None if content["base"] is None else int(content["base"])
     for run in runs:
@@ -86,9 +86,6 @@ def _read(content: dict[str, Any]) -> Sweep:
     if len({run.name for run in runs}) != len(runs) or len({run[1:] for run in runs}) != len(runs):
         raise ValueError("a run is listed twice")
     return Sweep(str(content["recipe"]), settings, tuple(int(seed) for seed in content["seeds"]), runs, base)
-
-
-# Names of the run folders of a sweep: the values of a run, in characters that need no quotes anywhere.
 
 
 SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,127}")

@@ -2,7 +2,7 @@
 
 import json
 
-from grpo_recipes.contract.findings.wording import aligned, shortened
+from grpo_recipes.contract.findings.wording import align_rows, shorten
 from grpo_recipes.contract.secrets.redact import hide_secrets, redact_value
 from grpo_recipes.sweep.comparison import SweepComparison, SweptSetting, conclusion
 from grpo_recipes.sweep.sweep_file import headings
@@ -18,7 +18,7 @@ def table_text(comparison: SweepComparison) -> str:
     """The table, the method of the comparison and the conclusions; each line ends with a newline."""
     rows = table_rows(comparison)
     settings = len(comparison.sweep.settings[0])
-    table = aligned(rows, right=[place for place in range(settings, len(rows[0])) if rows[0][place]])
+    table = align_rows(rows, right=[index for index in range(settings, len(rows[0])) if rows[0][index]])
     lines = [outcome_text(comparison), "", *table]
     notes = table_notes(comparison)
     return "".join(f"{line}\n" for line in [*lines, *([""] if notes else []), *notes])
@@ -42,12 +42,12 @@ def table_rows(comparison: SweepComparison) -> list[list[str]]:
     has_base = any(setting.to_base is not None for setting in comparison.settings)
     head = [*named.values(), "runs", "mean", "interval", "to best", "", *(["to base", ""] if has_base else [])]
     rows = []
-    for one in sorted(comparison.settings, key=lambda one: (not one.is_whole, -(one.mean or 0.0))):
-        cells = [*(_short(text) for _, text in one.trial), f"{len(one.samples)}/{len(one.runs)}"]
-        cells += [_figure(one.mean), _interval(one.interval)]
-        cells += ["best", ""] if one.is_best else _verdict(one.to_best)
+    for setting in sorted(comparison.settings, key=lambda setting: (not setting.is_whole, -(setting.mean or 0.0))):
+        cells = [*(_short(text) for _, text in setting.trial), f"{len(setting.samples)}/{len(setting.runs)}"]
+        cells += [_figure(setting.mean), _interval(setting.interval)]
+        cells += ["best", ""] if setting.is_best else _verdict(setting.to_best)
         if has_base:
-            cells += ["base", ""] if one.is_base else _verdict(one.to_base)
+            cells += ["base", ""] if setting.is_base else _verdict(setting.to_base)
         rows.append(cells)
     return [head, *rows]
 
@@ -68,8 +68,8 @@ def _verdict(verdict: Verdict | None) -> list[str]:
 def _meanings(comparison: SweepComparison) -> list[str]:
     """The number of runs with each verdict; a run that differs from the majority is named."""
     verdicts: dict[str, list[str]] = {}
-    for one in (swept for setting in comparison.settings for swept in setting.runs if swept.verdict):
-        verdicts.setdefault(one.verdict, []).append(one.run.name)
+    for swept in (swept for setting in comparison.settings for swept in setting.runs if swept.verdict):
+        verdicts.setdefault(swept.verdict, []).append(swept.run.name)
     counted = sorted(verdicts.items(), key=lambda item: -len(item[1]))
     words = [f"{len(runs)} {text}" + (f" ({runs[0]})" if len(runs) == 1 else "") for text, runs in counted]
     return [f"verdicts of the runs: {', '.join(words)}"] if words else []
@@ -97,8 +97,8 @@ def _caveats(comparison: SweepComparison) -> list[str]:
         and setting.to_best.difference.mean != 0
         for setting in comparison.settings
     )
-    said = "a difference is the same in every seed: the outcome is too coarse to measure its noise"
-    return [*lines, said] if is_coarse else lines
+    note = "a difference is the same in every seed: the outcome is too coarse to measure its noise"
+    return [*lines, note] if is_coarse else lines
 
 
 def _is_measuring(key: str, measure: str) -> bool:
@@ -130,16 +130,16 @@ def table_json(comparison: SweepComparison) -> str:
     return json.dumps(redact_value(content), indent=2)
 
 
-def _setting(one: SweptSetting) -> dict[str, object]:
+def _setting(setting: SweptSetting) -> dict[str, object]:
     return {
-        "values": dict(one.trial),
-        "mean": one.mean,
-        "interval": one.interval,
-        "spread": one.spread,
-        "is_best": one.is_best,
-        "is_base": one.is_base,
-        "to_best": _as_data(one.to_best),
-        "to_base": _as_data(one.to_base),
+        "values": dict(setting.trial),
+        "mean": setting.mean,
+        "interval": setting.interval,
+        "spread": setting.spread,
+        "is_best": setting.is_best,
+        "is_base": setting.is_base,
+        "to_best": _as_data(setting.to_best),
+        "to_base": _as_data(setting.to_base),
         "runs": [
             {
                 "name": swept.run.name,
@@ -149,7 +149,7 @@ def _setting(one: SweptSetting) -> dict[str, object]:
                 "verdict": swept.verdict,
                 "outcome": None if swept.sample is None else swept.sample.outcome,
             }
-            for swept in one.runs
+            for swept in setting.runs
         ],
     }
 
@@ -173,4 +173,4 @@ def _interval(ends: tuple[float, float] | None) -> str:
 
 
 def _short(text: str) -> str:
-    return shortened(hide_secrets(text), _LONGEST)
+    return shorten(hide_secrets(text), _LONGEST)

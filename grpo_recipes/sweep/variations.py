@@ -43,25 +43,25 @@ def read_varied(text: str) -> Varied:
     key, _, written = text.partition("=")
     if not key or not written:
         raise _unreadable(text, "it is not KEY=VALUE,VALUE")
-    found = _RANGE.fullmatch(written)
-    texts = () if found else tuple(_parts(written))
+    match = _RANGE.fullmatch(written)
+    texts = () if match else tuple(_parts(written))
     if "" in texts:
         raise _unreadable(text, "a value is missing next to a comma; write null for an empty value")
-    for one in texts or ("1",):
-        override, findings = read_override(f"{key}={one}")
+    for value in texts or ("1",):
+        override, findings = read_override(f"{key}={value}")
         if override is None:
             raise _unreadable(text, findings[0].message if findings else "it is not a key")
     if key == "seed":
         raise Refusal.of("--vary seed: the seeds of a sweep have a separate option", fix="--seeds 1,2,3")
-    if found:
-        return Varied(key, (), _range(text, found[1], found[2], found[3]))
+    if match:
+        return Varied(key, (), _range(text, match[1], match[2], match[3]))
     if len(texts) == 1:
         raise Refusal.of(
             f"--vary {text}: there is only one value",
             because="a sweep compares several",
             fix=f"--set {text} for a single value",
         )
-    if twice := [one for index, one in enumerate(texts) if one in texts[:index]]:
+    if twice := [value for index, value in enumerate(texts) if value in texts[:index]]:
         raise Refusal.of(f"--vary {text}: {twice[0]} is listed twice", fix="name each value once")
     return Varied(key, texts, None)
 
@@ -71,41 +71,41 @@ def trials_of(varied: Sequence[Varied], trials: int | None, draw: int) -> list[T
 
     trials: None for all combinations. draw: the random seed. Raises Refusal for keys that cannot be combined.
     """
-    keys = [one.key for one in varied]
+    keys = [axis.key for axis in varied]
     if twice := [key for index, key in enumerate(keys) if key in keys[:index]]:
         raise Refusal.of(f"--vary {twice[0]} is given twice", fix="one --vary for each key, with all its values")
     if trials is not None:
-        return _drawn(varied, trials, random.Random(draw))
-    if ranges := [one.key for one in varied if one.drawn_from is not None]:
+        return _draw_settings(varied, trials, random.Random(draw))
+    if ranges := [axis.key for axis in varied if axis.drawn_from is not None]:
         raise Refusal.of(
             f"--vary {ranges[0]}: a range has infinitely many values",
             because="without --trials all combinations of the values are tried",
             fix="--trials 10 draws ten settings, or name the values",
         )
-    return [tuple(zip(keys, texts, strict=True)) for texts in itertools.product(*(one.texts for one in varied))]
+    return [tuple(zip(keys, texts, strict=True)) for texts in itertools.product(*(axis.texts for axis in varied))]
 
 
-def _drawn(varied: Sequence[Varied], trials: int, numbers: random.Random) -> list[Trial]:
+def _draw_settings(varied: Sequence[Varied], trials: int, numbers: random.Random) -> list[Trial]:
     """Distinct settings in the order of drawing. Uses only random(), whose sequence is stable across releases."""
     if not varied:
         raise Refusal.of("--trials draws settings, but nothing is varied", fix="--vary KEY=log:1e-6..1e-4")
-    found: dict[Trial, None] = {}
+    drawn: dict[Trial, None] = {}
     for _ in range(trials * _TRIES):
-        found[tuple((one.key, _draw(one, numbers.random())) for one in varied)] = None
-        if len(found) == trials:
-            return list(found)
+        drawn[tuple((axis.key, _draw(axis, numbers.random())) for axis in varied)] = None
+        if len(drawn) == trials:
+            return list(drawn)
     raise Refusal.of(
         f"--trials {trials}: there are fewer settings",
-        because=f"{len(found)} different settings exist",
-        fix=f"--trials {len(found)}, or more values",
+        because=f"{len(drawn)} different settings exist",
+        fix=f"--trials {len(drawn)}, or more values",
     )
 
 
-def _draw(one: Varied, part: float) -> str:
+def _draw(axis: Varied, part: float) -> str:
     """The value at a fraction of the range, 0 to below 1; rounded to three digits, which fit in a name."""
-    if one.drawn_from is None:
-        return one.texts[int(part * len(one.texts))]
-    kind, low, high = one.drawn_from
+    if axis.drawn_from is None:
+        return axis.texts[int(part * len(axis.texts))]
+    kind, low, high = axis.drawn_from
     if kind == "int":
         return str(int(low + part * (high - low + 1)))
     value = math.exp(math.log(low) + part * math.log(high / low)) if kind == "log" else low + part * (high - low)
@@ -133,7 +133,7 @@ def _parts(text: str) -> list[str]:
         return [""]
     if not isinstance(node, yaml.SequenceNode) or text.rstrip().endswith(","):
         return [""]
-    return [listed[one.start_mark.index : one.end_mark.index] for one in node.value]
+    return [listed[part.start_mark.index : part.end_mark.index] for part in node.value]
 
 
 def _unreadable(text: str, because: str) -> Refusal:

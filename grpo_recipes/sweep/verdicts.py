@@ -8,13 +8,17 @@ see benchmarks/sweep_verdicts.md.
 """
 
 import math
+import operator
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, cast
 
+from grpo_recipes.contract.student_t import critical_t, two_sided_p
+
 LEVEL = 0.05
 _MOST_DEGREES = 1000
 _LAST_BITS = 1e-12
+_POWER = 0.8
 
 
 class Sample(NamedTuple):
@@ -60,19 +64,19 @@ class Verdict(NamedTuple):
         return self.p is not None and self.p < LEVEL
 
 
-def difference(one: Samples, other: Samples) -> SettingDifference:
+def difference(samples: Samples, other: Samples) -> SettingDifference:
     """The difference of two settings that have runs with the same seeds."""
-    seeds = sorted(one)
-    each = [one[seed].outcome - other[seed].outcome for seed in seeds]
+    seeds = sorted(samples)
+    each = [samples[seed].outcome - other[seed].outcome for seed in seeds]
     mean = math.fsum(each) / len(each)
-    by_row = _by_row([one[seed].rows for seed in seeds], [other[seed].rows for seed in seeds])
+    by_row = _by_row([samples[seed].rows for seed in seeds], [other[seed].rows for seed in seeds])
     # Equal differences still vary in the last bit of their outcomes.
     is_even = max(each) - min(each) <= _LAST_BITS * max(
-        abs(sample.outcome) for sample in [*one.values(), *other.values()]
+        abs(sample.outcome) for sample in [*samples.values(), *other.values()]
     )
     variance = 0.0 if len(each) < 2 or is_even else statistics.variance(each)
-    found = SettingDifference(mean, variance, _row_variance(by_row), len(each), len(by_row), None)
-    return found._replace(p=_p(found, any(each)))
+    without_p = SettingDifference(mean, variance, _row_variance(by_row), len(each), len(by_row), None)
+    return without_p._replace(p=_p(without_p, any(each)))
 
 
 def _p(difference: SettingDifference, is_any: bool) -> float | None:
@@ -123,46 +127,56 @@ def verdicts(differences: Sequence[SettingDifference]) -> list[Verdict]:
 
     Holm's correction: the chance of any false positive stays at most 1 in 20.
     """
-    known = sorted((one.p, place) for place, one in enumerate(differences) if one.p is not None)
+    known = sorted((difference.p, index) for index, difference in enumerate(differences) if difference.p is not None)
     corrected: dict[int, float] = {}
     highest = 0.0
-    for rank, (p, place) in enumerate(known):
+    for rank, (p, index) in enumerate(known):
         highest = max(highest, min(1.0, p * (len(differences) - rank)))
-        corrected[place] = highest
+        corrected[index] = highest
     return [Verdict(difference, corrected.get(index)) for index, difference in enumerate(differences)]
 
 
-def mean_interval(values: Sequence[float]) -> tuple[float, float] | None:
-    """The 95 % interval of the mean of these outcomes, by Student's t.
+def mean_interval(
+    values: Sequence[float], limits: tuple[float, float] = (-math.inf, math.inf)
+) -> tuple[float, float] | None:
+    """The 95 % interval of the mean of these outcomes, by Student's t, without what lies outside the limits.
 
     None for fewer than two, and for equal ones, which show no spread.
     """
     if len(values) < 2 or min(values) == max(values):
         return None
-    low, high = 0.0, 20.0  # 12.7 with two values
-    while high - low > 1e-9:
-        middle = (low + high) / 2
-        low, high = (middle, high) if two_sided_p(middle, len(values) - 1) > LEVEL else (low, middle)
-    mean, half = math.fsum(values) / len(values), high * statistics.stdev(values) / math.sqrt(len(values))
-    return mean - half, mean + half
+    half = critical_t(LEVEL, len(values) - 1) * statistics.stdev(values) / math.sqrt(len(values))
+    mean = math.fsum(values) / len(values)
+    return max(mean - half, limits[0]), min(mean + half, limits[1])
 
 
-# Student's t distribution for integer degrees of freedom, where its probability is a finite sum.
+def detectable(seeds: int, pairs: int) -> float:
+    """The difference that four of five sweeps detect, in standard deviations between two runs of the same seed.
 
-
-def two_sided_p(t: float, degrees: int) -> float:
-    """The probability of a value at least as far from 0 as t, on either side.
-
-    Source: Abramowitz and Stegun, Handbook of Mathematical Functions, 26.7.3 and 26.7.4.
+    pairs: of settings that are tested together. Assumes normal differences; see the power in
+    benchmarks/sweep_verdicts.md.
     """
-    if math.isinf(t):
-        return 0.0
-    angle = math.atan2(abs(t), math.sqrt(degrees))
-    sine, cosine = math.sin(angle), math.cos(angle)
-    is_odd = degrees % 2 == 1
-    term, total = (cosine, 0.0) if is_odd else (1.0, 0.0)
-    for place in range(1 if is_odd else 0, degrees - 1, 2):
-        total += term
-        term *= cosine * cosine * (place + 1) / (place + 2)
-    inside = 2 / math.pi * (angle + sine * total) if is_odd else sine * total
-    return min(1.0, max(0.0, 1.0 - inside))
+    degrees = seeds - 1
+    critical = critical_t(LEVEL / pairs, degrees)
+    # The measured deviation of the differences, relative to the true one: the root of chi squared over its degrees.
+    deviations = [(step + 0.5) / 200 for step in range(1200)]
+    logs = [(degrees - 1) * math.log(each) - degrees * each * each / 2 for each in deviations]
+    weights = [math.exp(each - max(logs)) for each in logs]
+    low, high = 0.0, 4 * critical
+    while high - low > 1e-3:
+        middle = (low + high) / 2
+        chances = (_normal(middle * math.sqrt(seeds) - critical * each) for each in deviations)
+        power = math.fsum(map(operator.mul, weights, chances)) / math.fsum(weights)
+        low, high = (middle, high) if power < _POWER else (low, middle)
+    return high
+
+
+def _normal(value: float) -> float:
+    return 0.5 * math.erfc(-value / math.sqrt(2))
+
+
+def detectable_over_rows(rows: int) -> float:
+    """The difference of a reward of 0 to 1 that four of five sets of rows detect if a quarter of the rows change."""
+    changed = 0.25
+    quantiles = 1.96 + 0.84
+    return quantiles * math.sqrt(changed / rows)

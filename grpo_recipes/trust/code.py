@@ -14,10 +14,10 @@ from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.contract.plan import CODE_OF, Model, Plan, Reward
 from grpo_recipes.contract.plan_sections import Package, ScriptedTurn
 from grpo_recipes.trust.environment import is_harmless, names_a_place
-from grpo_recipes.trust.folder_owner import allow, is_allowed
-from grpo_recipes.trust.user_code import made_with, user_files
-from grpo_recipes.user_files.digests import code_files, named_repositories
-from grpo_recipes.user_files.model_config import cached_snapshot
+from grpo_recipes.trust.remembered import allow, is_allowed
+from grpo_recipes.trust.user_code import files_of_tools, user_files
+from grpo_recipes.user_files.digests import code_files, repositories_in
+from grpo_recipes.user_files.model_config import snapshot_in_cache
 
 SHORTEST_PREFIX = 32
 SHOWN_DIGITS = 12
@@ -46,7 +46,7 @@ SET_BY_GRPO_RUN = (("VLLM_SERVER_DEV_MODE", "1"), ("VLLM_ALLOW_RUNTIME_LORA_UPDA
 class CodePart:
     """One piece of foreign code.
 
-    kind: one of OF_FILES, "package reward", "package environment", "remote code", "attention kernel", CONTAINER,
+    kind: one of OF_FILES, "package reward", "remote code", "attention kernel", CONTAINER,
     "environment variable", or the key of a recipe that has allowed code do more. what: it is, in words.
     is_fixed: the digest covers all of it; anything else may differ next time, so it needs consent each time.
     """
@@ -68,13 +68,8 @@ def code_parts(plan: Plan) -> list[CodePart]:
                 parts.setdefault(sha256, CodePart(OF_FILES[file.kind][1], beside, sha256))
     for reward in plan.rewards:
         if (package := reward.package) is not None and not is_known(reward):
-            part = _package_part("package reward", reward.target, package, reward.kwargs)
+            part = _package_part(reward.target, package, reward.kwargs)
             parts.setdefault(part.sha256, part)
-    own = plan.environment_class
-    if own is not None and own.package is not None:
-        sent = ", which gets what the model calls, and the key of its service,"
-        part = _package_part("package environment", own.target, own.package, own.config, sent)
-        parts.setdefault(part.sha256, part)
     running = [reward.target for reward in plan.rewards if reward.kind == "shipped" and reward.target in RUNS_CODE]
     if plan.sandbox == "none" and (parts or running):
         words = "none, which gives code that the model writes your rights,"
@@ -102,8 +97,8 @@ def _container_parts(plan: Plan) -> Iterator[CodePart]:
     if isinstance(container, dict):
         image, file = str(container.get("image")), ""
         if os.path.isfile(image):
-            found = os.stat(image)
-            file = f"{found.st_size} {found.st_mtime_ns}"
+            status = os.stat(image)
+            file = f"{status.st_size} {status.st_mtime_ns}"
         text = f"container {json.dumps(container, sort_keys=True)} {file}"
         yield CodePart(CONTAINER, image, _sha256(text), bool(file) or "@sha256:" in image)
 
@@ -124,12 +119,12 @@ def is_known(reward: Reward) -> bool:
     return is_of_trl and module in KNOWN_MODULES and not name.startswith("_")
 
 
-def _package_part(kind: str, target: str, package: Package, given: dict[str, object], what_else: str = "") -> CodePart:
+def _package_part(target: str, package: Package, given: dict[str, object]) -> CodePart:
     """A target in a package, with its options: a recipe may name any callable, so consent covers both."""
     options = json.dumps(given, sort_keys=True)
     of = f"{package.name or 'a package that is not installed here'} {package.release or 'of any release'}"
     text = f"package {package.name}=={package.release} {target} {options}"
-    return CodePart(kind, f"{target} of {of} with {options}{what_else}", _sha256(text), bool(package.release))
+    return CodePart("package reward", f"{target} of {of} with {options}", _sha256(text), bool(package.release))
 
 
 def environment_parts(plan: Plan) -> list[CodePart]:
@@ -161,10 +156,10 @@ def _remote_code(plan: Plan) -> list[CodePart]:
     """The model's own code: a folder by its whole content, the hub by its commit; then code of other repositories."""
     model = plan.model
     if model.source == "hub":
-        own, folder = _hub_code(model.path, model.commit, model.revision), cached_snapshot(model.path, model.commit)
+        own, folder = _hub_code(model.path, model.commit, model.revision), snapshot_in_cache(model.path, model.commit)
     else:
         own, folder = _folder_code(model), Path(model.path)
-    others = [] if folder is None else [name for name in named_repositories(str(folder)) if name != model.path]
+    others = [] if folder is None else [name for name in repositories_in(str(folder)) if name != model.path]
     pinned = [(name, plan.verified.get(f"{CODE_OF}{name}")) for name in others]
     return [
         own,
@@ -255,9 +250,6 @@ def refusal(parts: Sequence[CodePart]) -> Finding:
     )
 
 
-# The scripted calls of a preflight: for a tool that runs code, their texts are code.
-
-
 _SHOWN_CHARACTERS = 160
 
 
@@ -272,9 +264,9 @@ def turn_parts(plan: Plan) -> list[CodePart]:
     ]
     if not calls:
         return []
-    code = sorted(f"{file.kind} {file.name} {file.digests}" for file in made_with(plan))
+    code = sorted(f"{file.kind} {file.name} {file.digests}" for file in files_of_tools(plan))
     text = json.dumps([[[turn.tool, turn.arguments] for turn in calls], code], sort_keys=True)
-    shown = [_shown(turn) for turn in calls[:MOST_NAMES]]
+    shown = [_call_text(turn) for turn in calls[:MOST_NAMES]]
     more = [f"and {len(calls) - MOST_NAMES} more"] if len(calls) > MOST_NAMES else []
     return [CodePart(TURNS, "; ".join([*shown, *more]), _sha256(text))]
 
@@ -290,7 +282,7 @@ def _texts(value: Any) -> Iterator[str]:
             yield from _texts(each)
 
 
-def _shown(turn: ScriptedTurn) -> str:
+def _call_text(turn: ScriptedTurn) -> str:
     """A call on one line, escaped; a long one is shortened to its beginning and end."""
     text = f"{json.dumps(turn.tool)[1:-1]}({json.dumps(turn.arguments)})"
     if len(text) <= _SHOWN_CHARACTERS:

@@ -1,21 +1,49 @@
 """Decides which environment variables a recipe may set: harmless ones freely, unknown ones with consent.
 
-harmless_variables.json lists the harmless ones: their values are numbers, switches and words of a known shape, and none
-of them loads code, or names a file to read or write or an address to send something to.
+A harmless variable tunes or names something with a plain value; none loads code, or names a file to read or write or an
+address to send something to.
 """
 
-import json
 import re
-from functools import cache
-from pathlib import Path
 
-from grpo_recipes.contract.findings.wording import nearest_words
 from grpo_recipes.contract.secrets.known_secrets import names_a_secret
 
 _NAME = r"[A-Z_][A-Z0-9_]*"
-_LONGEST_VALUE = 4096
-_NEAR = 0.85
-_LIST = Path(__file__).with_name("harmless_variables.json")
+_PLAIN = r"([A-Za-z0-9_,;:+^=@|{}()<>\[\]*-]|\.(?=[0-9])){0,300}|[A-Za-z_]{1,20}\.(UTF-8|utf8)"
+"""Numbers, switches and words: no path, address, program or module."""
+_TEXT = r"[^\x00-\x1f\x7f]{0,2000}"
+
+_NAMES_OF_RUNS = (
+    r"WANDB_(NAME|PROJECT|NOTES|TAGS|RUN_GROUP|JOB_TYPE)|MLFLOW_EXPERIMENT_NAME|SWANLAB_(PROJECT|EXP_NAME)"
+    r"|COMET_(PROJECT|EXPERIMENT)_NAME|CLEARML_(PROJECT|TASK)"
+)
+_HARMLESS = (
+    r"(CUDA|HIP|ROCR|ASCEND_RT)_VISIBLE_DEVICES|CUDA_(DEVICE_(ORDER|MAX_CONNECTIONS)|LAUNCH_BLOCKING|MODULE_LOADING)"
+    r"|CUDA_CACHE_(DISABLE|MAXSIZE)|CUBLAS(LT)?_WORKSPACE_(CONFIG|SIZE)|NVIDIA_TF32_OVERRIDE|HSA_OVERRIDE_GFX_VERSION"
+    r"|(GLOO|NCCL)_SOCKET_IFNAME|FI_PROVIDER|UCX_(TLS|NET_DEVICES)|DEEPSPEED_TIMEOUT|DS_(ACCELERATOR|SKIP_CUDA_CHECK)"
+    r"|(OPENBLAS|BLIS|NUMEXPR|RAYON|ARROW)_NUM_THREADS|(NUMEXPR|POLARS)_MAX_THREADS|GOMP_(CPU_AFFINITY|STACKSIZE)"
+    r"|MKL_(NUM_THREADS|DYNAMIC|THREADING_LAYER|SERVICE_FORCE_INTEL|CBWR)|MALLOC_(ARENA_MAX|TRIM_THRESHOLD_)|MAX_JOBS"
+    r"|(ONE)?DNNL?_(MAX_CPU_ISA|DEFAULT_FPMATH_MODE|VERBOSE)|ATEN_CPU_CAPABILITY|FLASH_ATTENTION_DETERMINISTIC"
+    r"|PYTORCH_((CUDA|HIP)_)?ALLOC_CONF|PYTORCH_(JIT|NO_CUDA_MEMORY_CACHING|NVML_BASED_CUDA_CHECK)"
+    r"|TORCH_(DISTRIBUTED_DEBUG|CPP_LOG_LEVEL|LOGS|SHOW_CPP_STACKTRACES|COMPILE_DISABLE|CUDA_ARCH_LIST)"
+    r"|TORCH_(ALLOW_TF32_CUBLAS_OVERRIDE|FORCE_WEIGHTS_ONLY_LOAD|CUDNN_V8_API_DISABLED)|TRITON_INTERPRET"
+    r"|TORCHDYNAMO_(DISABLE|VERBOSE|SUPPRESS_ERRORS)|TORCHINDUCTOR_(COMPILE_THREADS|(FX_GRAPH|AUTOGRAD)_CACHE)"
+    r"|TORCHINDUCTOR_(FORCE_DISABLE_CACHES|MAX_AUTOTUNE(_GEMM|_POINTWISE)?|CUDAGRAPHS)|TF_CPP_MIN_LOG_LEVEL"
+    r"|TOKENIZERS_PARALLELISM|(HF_HUB|HF_DATASETS|HF_EVALUATE|TRANSFORMERS)_OFFLINE|USE_(TF|JAX|FLAX|TORCH)"
+    r"|(TRANSFORMERS|DATASETS|HF_HUB)_VERBOSITY|TRANSFORMERS_NO_ADVISORY_WARNINGS|HF_XET_HIGH_PERFORMANCE"
+    r"|HF_HUB_(DISABLE_[A-Z_]+|ENABLE_HF_TRANSFER|DOWNLOAD_TIMEOUT|ETAG_TIMEOUT)|TQDM_(DISABLE|MININTERVAL|NCOLS)"
+    r"|WANDB_(MODE|DISABLED|SILENT|QUIET|CONSOLE|LOG_MODEL|WATCH|RESUME|RUN_ID|INIT_TIMEOUT|_SERVICE_WAIT)"
+    r"|(SWANLAB|COMET)_MODE|DISABLE_(TELEMETRY|MLFLOW_INTEGRATION)|DO_NOT_TRACK|HYDRA_FULL_ERROR|NO_COLOR|LOGLEVEL"
+    r"|VLLM_(LOGGING_LEVEL|CONFIGURE_LOGGING|ATTENTION_BACKEND|FLASH_ATTN_VERSION|WORKER_MULTIPROC_METHOD|USE_V1)"
+    r"|VLLM_(CPU_(KVCACHE_SPACE|OMP_THREADS_BIND)|BATCH_INVARIANT|ALLOW_LONG_MAX_MODEL_LEN|NO_USAGE_STATS|DO_NOT_TRACK)"
+    r"|VLLM_(RPC_TIMEOUT|ENGINE_(ITERATION|READY)_TIMEOUT_S|USE_(DEEP_GEMM|FLASHINFER_[A-Z0-9_]+)|DISABLE_COMPILE_CACHE)"
+    r"|PYTHON(HASHSEED|UNBUFFERED|FAULTHANDLER|DONTWRITEBYTECODE|WARNINGS|IOENCODING|UTF8)|RUST_(LOG|BACKTRACE)"
+    r"|PYTHON((TRACE)?MALLOC|OPTIMIZE|DEVMODE|ASYNCIODEBUG)|TORCH_NCCL_(RANKS_PER_ROOT|CUDA_EVENT_CACHE)"
+    r"|LANG|LC_ALL|TZ"
+)
+_HARMLESS_UNLESS_REFUSED = r"(NCCL|RCCL|TORCH_NCCL|OMP|KMP|FI_EFA)_.*"
+# These give an address, another identity, or a file of any name.
+_ASKED_FOR = r"NCCL_(COMM_ID|HOSTID)|OMP_TOOL.*"
 
 _REFUSED = (
     (
@@ -67,53 +95,51 @@ _REFUSED = (
 )
 
 
-@cache
-def _shapes() -> dict[str, re.Pattern[str]]:
-    """The pattern for the value of each harmless variable."""
-    content = json.loads(_LIST.read_text(encoding="utf-8"))
-    found = {}
-    for group in content["groups"]:
-        for shape, lines in group["names"].items():
-            pattern = re.compile(content["shapes"].get(shape, shape), re.ASCII)
-            found.update(dict.fromkeys(" ".join(lines).split(), pattern))
-    return found
-
-
 def is_harmless(name: str, value: str) -> bool:
-    """Whether a variable is a known tuning option whose value has the expected form."""
-    shape = _shapes().get(name)
-    return shape is not None and len(value) <= _LONGEST_VALUE and shape.fullmatch(value) is not None
+    """Whether a variable is known to be harmless, and its value is as plain as expected."""
+    if re.fullmatch(_NAMES_OF_RUNS, name):
+        return re.fullmatch(_TEXT, value) is not None
+    return _is_known(name) and re.fullmatch(_PLAIN, value, re.ASCII) is not None
 
 
-def refused(name: str, value: str = "") -> str | None:
+def _is_known(name: str) -> bool:
+    """Whether a variable is known to tune or to name something."""
+    if re.fullmatch(f"{_HARMLESS}|{_NAMES_OF_RUNS}", name):
+        return True
+    is_tuning = re.fullmatch(_HARMLESS_UNLESS_REFUSED, name) is not None and not re.fullmatch(_ASKED_FOR, name)
+    return is_tuning and _why_refused(name) is None
+
+
+def _why_refused(name: str) -> str | None:
+    return next((reason for reason, names in _REFUSED if re.fullmatch(names, name)), None)
+
+
+def why_refused(name: str, value: str = "") -> str | None:
     """Why a recipe may never set this variable; None if it may, perhaps with consent.
 
-    A listed variable is never refused for its value: one of a different shape needs consent.
+    A known variable is never refused for its value: one that is not plain needs consent.
     """
     if not re.fullmatch(_NAME, name):
         in_capitals = name.upper()  # http_proxy is read as well as HTTP_PROXY
-        reason = refused(in_capitals, value) if re.fullmatch(_NAME, in_capitals) else None
+        reason = why_refused(in_capitals, value) if re.fullmatch(_NAME, in_capitals) else None
         return reason or "a name consists of A-Z, 0-9 and _, and does not start with a digit"
     if not value.isprintable() and re.search(r"[\0\n\r]", value):
         return "a value is one line without NUL"
     if names_a_secret(name):
         return "a recipe holds no secrets: set it in the shell that starts grpo-run"
-    if name in _shapes():
-        return None
-    return next((reason for reason, names in _REFUSED if re.fullmatch(names, name)), None)
+    return None if _is_known(name) else _why_refused(name)
 
 
 def why_asked(name: str) -> str:
-    """Why a variable needs consent; mentions a listed variable with a similar name."""
-    if name in _shapes():
+    """Why a variable needs consent."""
+    if _is_known(name):
         return "it is a known tuning variable, but its value has an unexpected form"
-    near = nearest_words(name, _shapes(), cutoff=_NEAR)
-    return "it is not a known tuning variable" + (f"; the nearest is {near[0]}" if near else "")
+    return "it is not a known tuning variable"
 
 
 def needs_consent(name: str, value: str) -> bool:
     """Whether a recipe may set this variable only after its user has allowed it, as with code."""
-    return refused(name, value) is None and not is_harmless(name, value)
+    return why_refused(name, value) is None and not is_harmless(name, value)
 
 
 def names_a_place(value: str) -> bool:

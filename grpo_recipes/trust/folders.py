@@ -1,175 +1,118 @@
 """Remembers folders whose code may run after each edit: `--allow-code here`.
 
-A folder is remembered by its real path, owner and inode, in a private file. This allows the rewards and tools below it
-that a recipe in it names, the files that they import, what the recipe makes them do with preflight.turns and
-launch.sandbox, and the recipe's judges; but no model code, no pickles, no variables, and nothing of a recipe elsewhere.
-The digests of code that ran are remembered with the folder, so its runs can be resumed.
+A folder is remembered by its real path. This allows the rewards and tools below it, the files that they import, what
+the recipe makes them do with preflight.turns and launch.sandbox, and the recipe's judges, if the recipe and each of its
+parents that sets them is in such a folder. It allows no model code, no pickles and no variables. The digests of code
+that ran are remembered with the folder, so its runs can be resumed.
 """
 
-import json
 import os
+import pwd
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+import stat
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import NamedTuple
 
 from grpo_recipes.contract.exits import Refusal
-from grpo_recipes.contract.files.bounded_json import parsed
-from grpo_recipes.contract.integrity.checkpoints import KIND, judged_checkpoints, strange_pickles
-from grpo_recipes.contract.integrity.seal import NoKey, own_content, user_folder
+from grpo_recipes.contract.integrity.allowed import FOLDERS
+from grpo_recipes.contract.integrity.checkpoints import KIND, judge_checkpoints, pickles
 from grpo_recipes.trust.code import MOST_NAMES, OF_FILES, OF_THE_RECIPE, CodePart, not_allowed, refusal
-from grpo_recipes.trust.folder_owner import Identity, NotOwn, identity, own_sha256, remembered, replace_list
+from grpo_recipes.trust.remembered import read_list, replace_list
 
 HERE = "here"
-KINDS = frozenset(OF_THE_RECIPE).union(*OF_FILES.values())
-_FILE = "folders.json"
-_LARGEST_BYTES = 16 << 20
+_FILES = frozenset().union(*OF_FILES.values())
 _MOST_DIGESTS = 200
-_SHA256 = re.compile(r"[0-9a-f]{64}")
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
 
 
-@dataclass(frozen=True, slots=True)
-class Allowed:
-    """An allowed folder. since: the day. digests: of its code that ran, the newest last."""
+class Allowed(NamedTuple):
+    """An allowed folder, by its path without links. since: the day. digests: of its code that ran, the newest last."""
 
-    folder: Identity
+    path: str
     since: str
     digests: tuple[str, ...] = ()
 
-
-def listed() -> list[Allowed]:
-    """The folders that this user has allowed. Raises Refusal if the list may be somebody else's."""
-    try:
-        content = parsed(own_content(user_folder() / _FILE, _LARGEST_BYTES, around_others=0o022))
-        if not (isinstance(content, Mapping) and isinstance(content.get("folders"), list)):
-            raise ValueError("it is not a list of folders")
-        return [one for one in map(_entry, content["folders"]) if one is not None]
-    except (FileNotFoundError, NoKey):
-        return []
-    except (OSError, ValueError, RecursionError) as problem:
-        raise Refusal.of(
-            f"{remembered(_FILE)}: the list of allowed folders cannot be read",
-            because=f"{type(problem).__name__}: {problem}",
-            fix="remove the file and allow again the code that you trust",
-        ) from problem
+    def has(self, file: str) -> bool:
+        """Whether a file, without links, is below the folder, and in no run folder there."""
+        inside = Path(file).is_relative_to(self.path)
+        return inside and not any(_is_a_run(above) for above in Path(file).parents if above.is_relative_to(self.path))
 
 
-def allow_folder(files: Sequence[str]) -> None:
-    """Remembers the folder of a recipe. Raises Refusal for one that does not belong to this user alone.
-
-    files: the recipe, and those of its parents that set its rewards and tools; all of them must be in the folder.
-    """
-    folder = _folder_of(files)
-    try:
-        found = identity(folder)
-        _refuse_files_elsewhere(found, files)
-    except NotOwn as problem:
-        raise Refusal.of(
-            f"--allow-code here: {folder} is not a folder that only you can write to",
-            because=str(problem),
-            fix="--allow-code with the sha256 of the code",
-        ) from problem
-    if not any(one.folder == found for one in listed()):
-        today = f"{datetime.now(UTC):%Y-%m-%d}"
-        _write(found.path, lambda known: known if known and known.folder == found else Allowed(found, today))
-
-
-def allowed_folder(files: Sequence[str]) -> Allowed | None:
-    """The folder of a recipe as it was allowed, None if it was not.
-
-    files: as for allow_folder. Raises NotOwn if it was allowed, but is now a different folder or no longer private.
-    """
-    path = _folder_of(files)
-    known = next((one for one in listed() if one.folder.path == path), None)
-    if known is None:
-        return None
-    if identity(path) != known.folder:
-        raise NotOwn(f"{path} was allowed, but is a different folder now")
-    _refuse_files_elsewhere(known.folder, files)
-    return known
-
-
-def _folder_of(files: Sequence[str]) -> str:
-    return os.path.dirname(os.path.realpath(files[0]))
-
-
-def _refuse_files_elsewhere(folder: Identity, files: Sequence[str]) -> None:
-    """Refuses parents in other folders: they may be a stranger's, and would choose which of the user's functions to
-    call.
-    """
-    for file in files:
-        own_sha256(folder, os.path.realpath(file))
-
-
-def covered(allowed: Allowed, parts: Sequence[CodePart]) -> tuple[list[CodePart], list[str]]:
-    """The parts that are code of the folder, or set by its recipe; and why other files are not."""
-    found, reasons = [part for part in parts if part.kind in OF_THE_RECIPE], []
-    for part in parts:
-        if part.kind not in KINDS.difference(OF_THE_RECIPE):
-            continue
-        try:
-            if own_sha256(allowed.folder, part.what) == part.sha256:
-                found.append(part)
-            else:
-                reasons.append(f"{part.what} differs from the plan")
-        except NotOwn as problem:
-            reasons.append(str(problem))
-    return found, reasons
-
-
-def remember(allowed: Allowed, parts: Iterable[CodePart]) -> None:
-    """Stores the digests of a folder's code that is about to run, so that its run can be resumed."""
-    new = {part.sha256 for part in parts}
-    if not new <= set(allowed.digests):
-        _write(allowed.folder.path, lambda known: known and _with_digests(known, new))
-
-
-def _with_digests(known: Allowed, new: set[str]) -> Allowed:
-    kept = [digest for digest in known.digests if digest not in new]
-    return replace(known, digests=(*kept, *sorted(new))[-_MOST_DIGESTS:])
-
-
-def ran_before(parts: Iterable[CodePart]) -> list[CodePart]:
-    """The parts that ran as code of a folder that is still allowed."""
-    digests = {digest for one in listed() for digest in one.digests}
-    return [part for part in parts if part.kind in KINDS and part.sha256 in digests]
-
-
-def forget(folder: str) -> bool:
-    """Forgets a folder, by its path in the list, and what ran in it; returns whether it was listed."""
-    paths = {os.path.abspath(folder), os.path.realpath(folder)} & {one.folder.path for one in listed()}
-    for path in paths:
-        _write(path, lambda _: None)
-    return bool(paths)
+def allowed_folders() -> list[Allowed]:
+    """The folders that this user has allowed; an invalid entry allows nothing. Raises Refusal."""
+    return [entry for entry in map(_entry, read_list(FOLDERS)) if entry is not None]
 
 
 def _entry(value: object) -> Allowed | None:
-    """The entry of the list, None for an invalid one, which allows nothing."""
     if not isinstance(value, Mapping):
         return None
     path, since, digests = value.get("path"), value.get("since"), value.get("digests")
-    numbers = [value.get(name) for name in ("user", "device", "inode")]
-    if not (isinstance(path, str) and os.path.isabs(path) and all(type(number) is int for number in numbers)):
+    if not (isinstance(path, str) and os.path.isabs(path) and isinstance(since, str) and _DATE.fullmatch(since)):
         return None
-    if not (isinstance(since, str) and _DATE.fullmatch(since) and isinstance(digests, list)):
-        return None
-    ran = tuple(word for word in digests if isinstance(word, str) and _SHA256.fullmatch(word))
-    return Allowed(Identity(path, *numbers), since, ran)  # type: ignore[arg-type]
+    ran = digests if isinstance(digests, list) else []
+    return Allowed(path, since, tuple(digest for digest in ran if isinstance(digest, str)))
 
 
-def _write(path: str, change: Callable[[Allowed | None], Allowed | None]) -> None:
-    """Changes the entry of a path. Raises Refusal."""
+def allow_folders(files: Sequence[str]) -> None:
+    """Remembers the folders of a recipe and of its parents. Raises Refusal for one that others may write into."""
+    folders = sorted({os.path.dirname(os.path.realpath(file)) for file in files})
+    known, new = [entry.path for entry in allowed_folders()], list[str]()
+    for folder in folders:
+        because = _why_shared(folder)
+        if because is not None:
+            raise Refusal.of(
+                f"--allow-code here: the code of {folder} cannot be allowed as a whole",
+                because=because,
+                fix="--allow-code with the sha256 of the code",
+            )
+        if not any(Path(folder).is_relative_to(above) for above in (*known, *new)):
+            new.append(folder)
+    if new:
+        today = f"{datetime.now(UTC):%Y-%m-%d}"
+        _change(lambda entries: [*entries, *(Allowed(path, today) for path in new)])
 
-    def text() -> str:
-        before = listed()
-        entry = change(next((one for one in before if one.folder.path == path), None))
-        kept = [one for one in before if one.folder.path != path] + ([] if entry is None else [entry])
-        rows = [{**asdict(one.folder), "since": one.since, "digests": list(one.digests)} for one in kept]
-        return json.dumps({"folders": rows}, indent=1) + "\n"
 
-    replace_list(remembered(_FILE), "folders", text)
+def _change(change: Callable[[list[Allowed]], list[Allowed]]) -> None:
+    replace_list(FOLDERS, lambda _: [entry._asdict() for entry in change(allowed_folders())])
+
+
+def _why_shared(folder: str) -> str | None:
+    """Why a folder may hold other people's files, None if it is this user's alone."""
+    if any(os.path.commonpath([home, folder]) == folder for home in _homes()):
+        return f"{folder} holds all of this user's files, including downloads"
+    for above in (Path(folder), *Path(folder).parents):
+        if _is_a_run(above):
+            return f"{above} is a run folder, which somebody else may have written"
+    status = os.stat(folder)
+    if status.st_uid != os.geteuid():
+        return f"{folder} belongs to another user"
+    if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        return f"{folder} can be written by others; chmod go-w fixes that"
+    return None
+
+
+def _homes() -> Iterator[str]:
+    """The home of this user, according to the environment and to the system."""
+    yield os.path.realpath(os.path.expanduser("~"))
+    try:
+        yield os.path.realpath(pwd.getpwuid(os.geteuid()).pw_dir)
+    except KeyError:
+        return
+
+
+def _is_a_run(folder: Path) -> bool:
+    return (folder / "plan.json").exists() and (folder / "launch.sh").exists()
+
+
+def forget(folder: str) -> bool:
+    """Forgets a folder, by its path in the list; returns whether it was listed."""
+    paths = {os.path.abspath(folder), os.path.realpath(folder)}
+    if not any(entry.path in paths for entry in allowed_folders()):
+        return False
+    _change(lambda entries: [entry for entry in entries if entry.path not in paths])
+    return True
 
 
 def consent(parts: Sequence[CodePart], given: Sequence[str], files: Sequence[str]) -> list[str]:
@@ -186,37 +129,46 @@ def consent(parts: Sequence[CodePart], given: Sequence[str], files: Sequence[str
                 "--allow-code here: it is for a recipe in your own folder, and a run folder may be somebody else's",
                 fix="allow the code by its sha256; code that ran before from an allowed folder needs no consent",
             )
-        before = ran_before(missing) if missing else []
-        _refuse([part for part in missing if part not in before])
-        return ["code of this run ran before, from a folder that `--allow-code here` allowed"] if before else []
-    if says_here:
-        if not any(part.kind in KINDS for part in parts):
-            raise Refusal.of("--allow-code here: this recipe has no code in files", fix="leave it out")
-        allow_folder(files)
-    return _of_its_folder(missing, files) if missing else []
+        ran = {digest for folder in (allowed_folders() if missing else ()) for digest in folder.digests}
+        others = [part for part in missing if part.sha256 not in ran or not _has_own_code([part])]
+        _refuse(others)
+        return ["code of this run ran before, from a folder that `--allow-code here` allowed"] if missing else []
+    has_effect = says_here and _has_own_code(parts)
+    if has_effect:
+        allow_folders(files)
+    messages = _of_folders(missing, files) if missing else []
+    if says_here and not has_effect:
+        messages.append("--allow-code here allows no folder: this recipe has no code in files")
+    return messages
 
 
-def _of_its_folder(missing: Sequence[CodePart], files: Sequence[str]) -> list[str]:
-    try:
-        allowed = allowed_folder(files)
-    except NotOwn as problem:
-        _refuse(missing, [f"the recipe's folder needs consent again: {problem}"])
-        return []
-    if allowed is None:
-        offered = any(part.kind in KINDS for part in missing)
-        _refuse(
-            missing,
-            ["`here` instead of a sha256 allows a folder that only you can write, also after edits"] if offered else [],
-        )
-        return []
-    found, reasons = covered(allowed, missing)
-    _refuse([part for part in missing if part not in found], reasons)
-    remember(allowed, found)
-    path = allowed.folder.path
+def _of_folders(missing: Sequence[CodePart], files: Sequence[str]) -> list[str]:
+    """Messages about the folders that allow all of the parts. Raises Refusal for the parts that they do not allow."""
+    known = allowed_folders()
+    holders = [next((folder for folder in known if folder.has(os.path.realpath(file))), None) for file in files]
+    own = [folder for folder in dict.fromkeys(holders) if folder is not None]
+    shared = [because for folder in own if (because := _why_shared(folder.path)) is not None]
+    is_own = bool(own) and None not in holders and not shared
+    covered = [part for part in missing if is_own and _covers(own, part)]
+    others = [part for part in missing if part not in covered]
+    notes = [f"the recipe's folder needs consent again: {because}" for because in shared]
+    if not is_own and not shared and _has_own_code(others):
+        notes = ["`here` instead of a sha256 allows a folder that only you can write, also after edits"]
+    _refuse(others, notes)
+    _remember(own[0], {part.sha256 for part in covered})
     return [
-        f"code in {path} allowed since {allowed.since} by `--allow-code here`; "
-        f"forget with grpo-run allowed --forget {path}"
+        f"code in {folder.path} allowed since {folder.since} by `--allow-code here`; "
+        f"forget with grpo-run allowed --forget {folder.path}"
+        for folder in own
     ]
+
+
+def _remember(folder: Allowed, new: set[str]) -> None:
+    """Stores the digests of code that is about to run."""
+    if not new <= {*folder.digests}:
+        older = [digest for digest in folder.digests if digest not in new]
+        with_new = folder._replace(digests=(*older, *sorted(new))[-_MOST_DIGESTS:])
+        _change(lambda entries: [with_new if entry.path == folder.path else entry for entry in entries])
 
 
 def _refuse(missing: Sequence[CodePart], notes: Sequence[str] = ()) -> None:
@@ -225,28 +177,35 @@ def _refuse(missing: Sequence[CodePart], notes: Sequence[str] = ()) -> None:
         raise Refusal(finding._replace(notes=(*finding.notes, *notes)))
 
 
-# Files of a checkpoint that may run code when read, and were not written by this user.
+def _covers(folders: Sequence[Allowed], part: CodePart) -> bool:
+    """Whether a part is code in one of the folders, or a key of their recipe."""
+    is_file = part.kind in _FILES and any(folder.has(os.path.realpath(part.what)) for folder in folders)
+    return is_file or part.kind in OF_THE_RECIPE
+
+
+def _has_own_code(parts: Sequence[CodePart]) -> bool:
+    return any(part.kind in _FILES.union(OF_THE_RECIPE) for part in parts)
 
 
 def checkpoint_parts(folder: str) -> list[CodePart]:
-    """The pickles of the checkpoint that the run resumes from, as one part; empty if this user wrote them.
+    """The pickles of the checkpoint that the run resumes from, as one part; empty without any.
 
-    The worker compares them with their digests before reading them.
+    The run that wrote them has allowed them. The worker compares them with their digests before reading them.
     """
-    for judged in judged_checkpoints(Path(folder, "checkpoints")):
+    for judged in judge_checkpoints(Path(folder, "checkpoints")):
         if judged.manifest is None:
             continue
         try:
-            found = strange_pickles(judged.folder, judged.manifest)
+            pickled = pickles(judged.folder, judged.manifest)
         except OSError as problem:
             raise Refusal.of(
                 f"{judged.folder}: its files cannot be read",
                 because=str(problem.strerror or problem),
                 fix="let this user read them",
             ) from problem
-        if found is None:
+        if pickled is None:
             return []
-        names, sha256 = found
+        names, sha256 = pickled
         more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
         where = os.path.join(folder, "checkpoints", judged.folder.name)
         return [CodePart(KIND, f"{where} ({', '.join(names[:MOST_NAMES])}{more})", sha256)]

@@ -40,25 +40,25 @@ def user_files(plan: Plan) -> Iterator[UserFile]:
             # A plan without a path still counts: its run folder may have the file.
             own = (reward.target, str(reward.path), reward.sha256, reward.imports)
             yield UserFile("reward", f"rewards.{reward.name}", ("rewards", index, "python"), *own)
-    yield from made_with(plan)
+    yield from files_of_tools(plan)
 
 
 def with_changed(plan: Plan, changes: Callable[[UserFile], Mapping[str, Any]]) -> Plan:
     """The plan with fields changed in the entry of each of its user_files."""
-    found = {file.part: changes(file) for file in user_files(plan)}
+    new = {file.part: changes(file) for file in user_files(plan)}
     environment, rollout = plan.environment_class, plan.rollout
-    several = {name: replace(one, **found[f"environments.{name}"]) for name, one in plan.environment_classes.items()}
+    several = {name: replace(each, **new[f"environments.{name}"]) for name, each in plan.environment_classes.items()}
     return replace(
         plan,
-        rewards=tuple(replace(reward, **found.get(f"rewards.{reward.name}", {})) for reward in plan.rewards),
-        tools=tuple(replace(tool, **found[f"tools.{tool.name}"]) for tool in plan.tools),
-        environment_class=None if environment is None else replace(environment, **found.get("environment", {})),
+        rewards=tuple(replace(reward, **new.get(f"rewards.{reward.name}", {})) for reward in plan.rewards),
+        tools=tuple(replace(tool, **new[f"tools.{tool.name}"]) for tool in plan.tools),
+        environment_class=None if environment is None else replace(environment, **new.get("environment", {})),
         environment_classes=several,
-        rollout=None if rollout is None else replace(rollout, **found["rollout"]),
+        rollout=None if rollout is None else replace(rollout, **new["rollout"]),
     )
 
 
-def made_with(plan: Plan) -> Iterator[UserFile]:
+def files_of_tools(plan: Plan) -> Iterator[UserFile]:
     """The files of tools, environment and rollout, as in user_files."""
     for index, tool in enumerate(plan.tools):
         key = ("tools", index, "python")
@@ -66,6 +66,6 @@ def made_with(plan: Plan) -> Iterator[UserFile]:
     for index, (name, each) in enumerate(plan.environment_classes.items()):
         own = (each.target, each.path, each.sha256, each.imports)
         yield UserFile("environment", f"environments.{name}", ("environments", index, "python"), *own)
-    for kind, one in (("environment", plan.environment_class), ("rollout", plan.rollout)):
-        if one is not None and one.path:
-            yield UserFile(kind, kind, (kind, "python"), one.target, one.path, one.sha256, one.imports)
+    for kind, code in (("environment", plan.environment_class), ("rollout", plan.rollout)):
+        if code is not None and code.path:
+            yield UserFile(kind, kind, (kind, "python"), code.target, code.path, code.sha256, code.imports)

@@ -10,11 +10,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from grpo_recipes.contract.files.bounded_json import parsed
+from grpo_recipes.contract.files.bounded_json import parse_json
 from grpo_recipes.contract.files.regular_file import read_text
 from grpo_recipes.facts.facts import Facts
 from grpo_recipes.user_files.local_files import local_path
-from grpo_recipes.user_files.model_config import cached_commit, cached_snapshot, read_adapter
+from grpo_recipes.user_files.model_config import commit_in_cache, read_adapter, snapshot_in_cache
 from grpo_recipes.yaml.compose import Source, once_for_a_source
 
 KEY = ("model", "from_run")
@@ -92,14 +92,14 @@ class StartingPoint(NamedTuple):
         """
         planned = _map(_map(self.plan.get("arguments")).get("LoraConfig"))
         given = planned or (self.adapter or {})
-        found = {key: value for key, value in given.items() if key not in _OF_THE_FILE}
+        settings = {key: value for key, value in given.items() if key not in _OF_THE_FILE}
         if planned:
-            return found
+            return settings
         fields = facts.fields("LoraConfig") or {}
-        default = {name: fields[name].default for name in found if name in fields}
-        said = {key: value for key, value in found.items() if value and value != default.get(key)}
-        targets = said.get("target_modules")
-        return {**said, "target_modules": sorted(targets)} if isinstance(targets, list) else said
+        default = {name: fields[name].default for name in settings if name in fields}
+        chosen = {key: value for key, value in settings.items() if value and value != default.get(key)}
+        targets = chosen.get("target_modules")
+        return {**chosen, "target_modules": sorted(targets)} if isinstance(targets, list) else chosen
 
     @property
     def method(self) -> str | None:
@@ -115,8 +115,8 @@ class StartingPoint(NamedTuple):
     def dtype(self) -> str | None:
         """The data type in which the run loaded its model, None if unknown."""
         loaded = _map(_map(self.plan.get("arguments")).get("model_init_kwargs"))
-        found = loaded.get("dtype") or loaded.get("torch_dtype")
-        return found if isinstance(found, str) else None
+        dtype = loaded.get("dtype") or loaded.get("torch_dtype")
+        return dtype if isinstance(dtype, str) else None
 
     @property
     def added_tokens(self) -> frozenset[str]:
@@ -193,19 +193,22 @@ def read_ancestor(named: str, directory: str) -> StartingPoint | NoStart:
 
 
 def _of_a_folder(named: str, path: str, adapter: Mapping[str, Any]) -> StartingPoint | NoStart:
-    found = written_folder(named, path)
-    if isinstance(found, NoStart):
-        return found
-    return StartingPoint(path, path, path, None, None, {}, None, None, adapter, is_old=found)
+    outcome = check_written_folder(named, path)
+    if isinstance(outcome, NoStart):
+        return outcome
+    return StartingPoint(path, path, path, None, None, {}, None, None, adapter, is_old=outcome)
 
 
-def written_folder(named: str, path: str) -> NoStart | bool:
+def check_written_folder(named: str, path: str) -> NoStart | bool:
     """Why a folder differs from its grpo_run.json, else whether that is old and has no content hashes."""
     if not os.path.lexists(os.path.join(path, "grpo_run.json")):
         return False
-    from grpo_recipes.contract.integrity.used_run import how_to_mend, used_folder  # not needed for models of others
+    from grpo_recipes.contract.integrity.used_run import (  # not needed for models of others
+        check_used_folder,
+        how_to_mend,
+    )
 
-    used = used_folder(Path(path), contents=False)
+    used = check_used_folder(Path(path), contents=False)
     if used.fault is None:
         return used.is_old
     return NoStart(f"{named}: {used.fault.words}", (f"it {used.fault.because}",), how_to_mend(used.fault, is_run=False))
@@ -217,10 +220,10 @@ def _is_run(folder: str) -> bool:
 
 
 def _of_the_hub(named: str) -> StartingPoint | NoStart:
-    snapshot = cached_snapshot(named) if named.count("/") == 1 and all(named.split("/")) else None
+    snapshot = snapshot_in_cache(named) if named.count("/") == 1 and all(named.split("/")) else None
     adapter = None if snapshot is None else read_adapter(str(snapshot))
     if snapshot is not None and adapter is not None:
-        return StartingPoint(named, named, str(snapshot), cached_commit(named), None, {}, None, None, adapter)
+        return StartingPoint(named, named, str(snapshot), commit_in_cache(named), None, {}, None, None, adapter)
     if snapshot is not None:
         because = (f"{snapshot} has no adapter_config.json",)
         return NoStart(f"{named} is not an adapter", because, f"model_name_or_path: {named}")
@@ -230,20 +233,23 @@ def _of_the_hub(named: str) -> StartingPoint | NoStart:
     )
 
 
-def _of_a_run(named: str, place: str, run: str, weights: str) -> StartingPoint | NoStart:
+def _of_a_run(named: str, folder: str, run: str, weights: str) -> StartingPoint | NoStart:
     text = _text(os.path.join(run, PLAN_FILE))
-    plan = _parsed(text)
+    plan = _parse(text)
     if text is None or plan.get("plan") != _PLAN_FORMAT:
         because = (f"{run} is not a run folder in this format",)
         return NoStart(f"{named}: its {PLAN_FILE} cannot be read", because, "restore it from a copy")
-    record = _parsed(_text(os.path.join(run, RECORD_FILE)))
+    record = _parse(_text(os.path.join(run, RECORD_FILE)))
     if not os.path.isdir(weights):
-        return _untrained(named, run, plan, record)
+        return _why_no_model_yet(named, run, plan, record)
     adapter = read_adapter(weights)
-    from grpo_recipes.contract.integrity.used_run import how_to_mend, used_run  # not needed for recipes of a model
+    from grpo_recipes.contract.integrity.used_run import (  # not needed for recipes of a model
+        check_used_run,
+        how_to_mend,
+    )
 
     own = None if adapter is None else own_model(plan)
-    used = used_run(Path(run), os.path.relpath(weights, run), own_model=own, contents=False)
+    used = check_used_run(Path(run), os.path.relpath(weights, run), own_model=own, contents=False)
     if used.fault is not None:
         return NoStart(f"{named}: {used.fault.words}", (f"it {used.fault.because}",), how_to_mend(used.fault))
     if adapter is None and not os.path.isfile(os.path.join(weights, "config.json")):
@@ -253,10 +259,10 @@ def _of_a_run(named: str, place: str, run: str, weights: str) -> StartingPoint |
         step = int(number) if (number := os.path.basename(weights).rpartition("-")[2]).isdecimal() else None
     digest = hashlib.sha256(text.encode()).hexdigest()
     known = step if isinstance(step, int) else None
-    return StartingPoint(place, weights, weights, None, run, plan, digest, known, adapter, used.is_old)
+    return StartingPoint(folder, weights, weights, None, run, plan, digest, known, adapter, used.is_old)
 
 
-def _untrained(named: str, run: str, plan: Mapping[str, Any], record: Mapping[str, Any]) -> NoStart:
+def _why_no_model_yet(named: str, run: str, plan: Mapping[str, Any], record: Mapping[str, Any]) -> NoStart:
     """The reason for a run without a trained model."""
     if plan.get("smoke"):
         return NoStart(f"{named} is a trial, which keeps no model", ("it ran with --smoke",))
@@ -277,9 +283,9 @@ def _text(path: str) -> str | None:
         return None
 
 
-def _parsed(text: str | None) -> Mapping[str, Any]:
+def _parse(text: str | None) -> Mapping[str, Any]:
     try:
-        return _map(parsed(text.encode())) if text is not None else {}
+        return _map(parse_json(text.encode())) if text is not None else {}
     except ValueError:
         return {}
 

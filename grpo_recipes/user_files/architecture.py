@@ -89,12 +89,12 @@ class Vision(NamedTuple):
 def vision_linears(hidden: int, intermediate: int, is_fused: bool, is_gated: bool) -> dict[str, tuple[int, int]]:
     """The linear modules of one layer of a tower; each has a bias."""
     square, names = (hidden, hidden), ("q_proj", "k_proj", "v_proj", "out_proj")
-    found = {f"self_attn.{name}": square for name in names}
+    linears = {f"self_attn.{name}": square for name in names}
     if is_fused:
-        found = {"attn.qkv": (hidden, 3 * hidden), "attn.proj": square}
+        linears = {"attn.qkv": (hidden, 3 * hidden), "attn.proj": square}
     wide = ("gate_proj", "up_proj") if is_gated else ("fc1",)
-    found |= {f"mlp.{name}": (hidden, intermediate) for name in wide}
-    return found | {"mlp.down_proj" if is_gated else "mlp.fc2": (intermediate, hidden)}
+    linears |= {f"mlp.{name}": (hidden, intermediate) for name in wide}
+    return linears | {"mlp.down_proj" if is_gated else "mlp.fc2": (intermediate, hidden)}
 
 
 class Architecture(NamedTuple):
@@ -175,14 +175,14 @@ class Architecture(NamedTuple):
 
     def embedding_parameters(self) -> int:
         """The parameters of embedding, output layer where it has its own, last norm and vision part."""
-        seen = 0 if self.vision is None else self.vision.parameters
-        return self.vocabulary * self.hidden * (1 if self.is_tied else 2) + self.hidden + seen
+        vision = 0 if self.vision is None else self.vision.parameters
+        return self.vocabulary * self.hidden * (1 if self.is_tied else 2) + self.hidden + vision
 
     def parameters(self) -> int:
         """All parameters, tied embeddings once."""
         return self.layers * self.layer_parameters() + self.embedding_parameters()
 
-    def held_tokens(self, tokens: float, at_once: int = 0) -> float:
+    def tokens_in_cache(self, tokens: float, at_once: int = 0) -> float:
         """The number of cached key-value tokens for a sequence, summed over the layers.
 
         at_once: tokens from a single pass, which a sliding-window layer holds in full until the next token. Source:
@@ -206,10 +206,10 @@ def read_architecture(config: Mapping[str, object]) -> Architecture | None:
     if family not in _FAMILIES or any(config.get(name) for name in _NOT_COVERED):
         return None
     names = ("hidden_size", "intermediate_size", "num_hidden_layers", "vocab_size", "num_attention_heads")
-    found = [positive(config.get(name)) for name in (*names, "num_key_value_heads")]
-    numbers = [number for number in found if number is not None]
+    values = [positive(config.get(name)) for name in (*names, "num_key_value_heads")]
+    numbers = [number for number in values if number is not None]
     tied = config.get("tie_word_embeddings", family == "gemma3_text")
-    if len(numbers) < len(found) or numbers[2] > _MOST_LAYERS or not isinstance(tied, bool):
+    if len(numbers) < len(values) or numbers[2] > _MOST_LAYERS or not isinstance(tied, bool):
         return None
     experts = _experts(config) if family == "qwen3_moe" else None
     if family == "qwen3_moe" and experts is None:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import islice
 
-from grpo_recipes.contract.files.own_cache import keep, kept
+from grpo_recipes.contract.files.own_cache import read_cache, write_cache
 from grpo_recipes.contract.files.regular_file import file_sha256, files_sha256, open_regular, read_text
 
 KEPT_FROM_BYTES = 4 * 1024**2
@@ -57,7 +57,7 @@ def file_content(path: str, *, count_rows: bool = False) -> FileContent:
     """The content of a file. Raises OSError if it cannot be read."""
     before = _stamp(path)
     is_kept = before[1] >= KEPT_FROM_BYTES
-    known = _known().get(path) if is_kept else None
+    known = _read_digests().get(path) if is_kept else None
     if known is not None and known[:-2] == before and (not count_rows or known[-1] is not None):
         return FileContent(str(known[-2]), known[-1] if count_rows else None)  # type: ignore[arg-type]
     content = _read(path, count_rows)
@@ -91,18 +91,18 @@ def text_content(path: str) -> FileContent:
 
 
 def _files(folder: str) -> dict[str, str]:
-    found: dict[str, str] = {}
+    paths: dict[str, str] = {}
     if os.path.realpath(folder) in SYSTEM_FOLDERS:
         raise TooManyFiles(None, "it is a folder of the system, not a model or data", folder)
-    for place, folders, names in os.walk(folder):
-        if len(found) > MOST_FILES:
+    for parent, folders, names in os.walk(folder):
+        if len(paths) > MOST_FILES:
             raise TooManyFiles(None, f"it holds more than {MOST_FILES:,} files", folder)
         folders[:] = [name for name in folders if not name.startswith(".") and name != "__pycache__"]
         for name in names:
-            path = os.path.join(place, name)
+            path = os.path.join(parent, name)
             if not name.startswith(".") and not name.endswith(_LEFT_OUT) and os.path.isfile(path):
-                found[os.path.relpath(path, folder)] = path
-    return found
+                paths[os.path.relpath(path, folder)] = path
+    return paths
 
 
 def bytes_to_read(path: str) -> int:
@@ -110,7 +110,7 @@ def bytes_to_read(path: str) -> int:
     stamp = _stamp(path)
     if stamp[1] < KEPT_FROM_BYTES:
         return stamp[1]
-    known = _known().get(path)
+    known = _read_digests().get(path)
     return 0 if known is not None and known[:-2] == stamp else stamp[1]
 
 
@@ -136,21 +136,18 @@ def _read(path: str, count_rows: bool) -> FileContent:
 
 
 @cache
-def _known() -> dict[str, list[int | str | None]]:
+def _read_digests() -> dict[str, list[int | str | None]]:
     """The cached digests: path -> the stamp, the digest, the rows."""
-    content = kept(_CACHE, _LARGEST_CACHE_BYTES)
+    content = read_cache(_CACHE, _LARGEST_CACHE_BYTES)
     if not isinstance(content, dict):
         return {}
     return {name: row for name, row in content.items() if isinstance(row, list) and len(row) == 6}
 
 
 def _keep(path: str, row: list[int | str | None]) -> None:
-    known = _known()
+    known = _read_digests()
     known[path] = row
-    keep(_CACHE, known)
-
-
-# The parts of a data folder's README.md that `datasets` reads: its front matter, and files outside that it names.
+    write_cache(_CACHE, known)
 
 
 CARD = "README.md"
@@ -173,7 +170,7 @@ def data_folder_content(folder: str, *, most_bytes: int | None = None) -> Folder
         return content
     files = dict(content.files)
     files[f"{CARD} (front matter)"] = hashlib.sha256(matter.encode("utf-8", "surrogateescape")).hexdigest()
-    others = [path for path in _named(folder, matter) if os.path.relpath(path, folder) not in files]
+    others = [path for path in _find_data_files(folder, matter) if os.path.relpath(path, folder) not in files]
     if most_bytes is not None and sum(map(bytes_to_read, others)) > most_bytes:
         return None
     files |= {os.path.relpath(path, folder): file_content(path).sha256 for path in others}
@@ -194,7 +191,7 @@ def front_matter(folder: str) -> str:
     return text if any(line.startswith(_READ_KEYS) for line in text.splitlines()) else ""
 
 
-def _named(folder: str, matter: str) -> list[str]:
+def _find_data_files(folder: str, matter: str) -> list[str]:
     """The local files that the card's data_files name."""
     import yaml
 
@@ -202,12 +199,12 @@ def _named(folder: str, matter: str) -> list[str]:
         content = yaml.load(matter, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
     except (yaml.YAMLError, ValueError, RecursionError):
         return []  # datasets cannot read it either
-    found: dict[str, None] = {}
+    paths: dict[str, None] = {}
     for base, pattern in _patterns(content):
         if "://" not in pattern:
             matches = glob.iglob(os.path.join(folder, base, pattern), recursive=True, include_hidden=True)
-            found.update(dict.fromkeys(islice(matches, MOST_OUTSIDE)))
-    return sorted(path for path in found if os.path.isfile(path))
+            paths.update(dict.fromkeys(islice(matches, MOST_OUTSIDE)))
+    return sorted(path for path in paths if os.path.isfile(path))
 
 
 def _patterns(content: object) -> Iterator[tuple[str, str]]:
@@ -223,12 +220,9 @@ def _patterns(content: object) -> Iterator[tuple[str, str]]:
             if isinstance(value, str):
                 yield base if isinstance(base, str) else "", value
             elif isinstance(value, dict):
-                pending += [one for key, one in value.items() if key != "split"]
+                pending += [part for key, part in value.items() if key != "split"]
             elif isinstance(value, list):
                 pending += value
-
-
-# The code that a model brings: all of its folder, and the repositories whose code its configurations name.
 
 
 CONFIGURATIONS = (
@@ -250,40 +244,40 @@ def code_files(folder: str) -> dict[str, str]:
 
     Code that is allowed may load any of them. Raises OSError for a file that cannot be read, or for a disk of files.
     """
-    found: dict[str, str] = {}
-    for path in _followed(folder, set()):
-        if len(found) > MOST_FILES:
+    digests: dict[str, str] = {}
+    for path in _follow_links(folder, set()):
+        if len(digests) > MOST_FILES:
             raise TooManyFiles(None, f"it holds more than {MOST_FILES:,} files", folder)
-        found[os.path.relpath(path, folder)] = file_content(path).sha256
-    return found
+        digests[os.path.relpath(path, folder)] = file_content(path).sha256
+    return digests
 
 
-def _followed(folder: str, seen: set[str]) -> Iterator[str]:
+def _follow_links(folder: str, visited: set[str]) -> Iterator[str]:
     """The files below a folder, through links to folders too, each folder once."""
     real = os.path.realpath(folder)
-    if real in seen:
+    if real in visited:
         return
-    seen.add(real)
+    visited.add(real)
     for name in sorted(os.listdir(folder)):
         path = os.path.join(folder, name)
         if os.path.isdir(path):
             if name not in _NOT_OF_THE_MODEL:
-                yield from _followed(path, seen)
+                yield from _follow_links(path, visited)
         elif os.path.isfile(path):
             yield path
 
 
-def named_repositories(folder: str) -> list[str]:
+def repositories_in(folder: str) -> list[str]:
     """The repositories of the hub whose code the configurations of a folder name: "owner/name--module.Class"."""
-    found: dict[str, None] = {}
+    repositories: dict[str, None] = {}
     for name in CONFIGURATIONS:
         try:
             content = json.loads(read_text(os.path.join(folder, name), _LARGEST_CONFIGURATION_BYTES))
         except (OSError, ValueError, RecursionError):
             continue  # loading it says what is wrong with it
         for reference in _references(content):
-            found.update(dict.fromkeys([reference.partition("--")[0]] if "--" in reference else []))
-    return list(found)
+            repositories.update(dict.fromkeys([reference.partition("--")[0]] if "--" in reference else []))
+    return list(repositories)
 
 
 def _references(content: object) -> Iterator[str]:
@@ -292,8 +286,8 @@ def _references(content: object) -> Iterator[str]:
     while pending:
         value, is_named = pending.pop()
         if isinstance(value, dict):
-            pending += [(one, is_named or key in ("auto_map", "custom_pipelines")) for key, one in value.items()]
+            pending += [(part, is_named or key in ("auto_map", "custom_pipelines")) for key, part in value.items()]
         elif isinstance(value, list):
-            pending += [(one, is_named) for one in value]
+            pending += [(part, is_named) for part in value]
         elif is_named and isinstance(value, str):
             yield value

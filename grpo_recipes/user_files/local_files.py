@@ -66,7 +66,7 @@ def columns_of(path: str) -> tuple[str, ...] | None:
     return None
 
 
-def listed(names: Sequence[str]) -> str:
+def name_list(names: Sequence[str]) -> str:
     """Names for a message: the first few, each cut to a readable length."""
     some = [name if len(name) <= _LONGEST_NAME else f"{name[:_LONGEST_NAME]}..." for name in names[:_MOST_LISTED]]
     return ", ".join(some) + (f" and {len(names) - _MOST_LISTED:,} more" if len(names) > _MOST_LISTED else "")
@@ -146,7 +146,7 @@ def is_never_entered(node: ast.AST) -> bool:
     match node:
         case ast.If(test=ast.Name(id="TYPE_CHECKING") | ast.Attribute(attr="TYPE_CHECKING"), orelse=rest):
             return not any(
-                isinstance(one, ast.Attribute) and one.attr == "modules" for x in rest for one in ast.walk(x)
+                isinstance(expr, ast.Attribute) and expr.attr == "modules" for part in rest for expr in ast.walk(part)
             )
         case ast.If(test=ast.Compare(left=ast.Name(id="__name__"), ops=[ast.Eq()], comparators=[ast.Constant(value)])):
             return value == "__main__"
@@ -171,24 +171,32 @@ def _has_more_tokens(source: str, most: int) -> bool:
         return False  # the parser reports it better
 
 
-# Shell or YAML syntax that became part of a path.
-
-
 MOST_NEIGHBOURS = 200
 _VARIABLE = r"\$\{?\w+\}?|%\w+%"
 _CURLY = "\u2018\u2019\u201c\u201d\u00ab\u00bb"
 
 
 def near_path(value: str, path: str, *, folders: bool = False) -> str | None:
-    """A suggestion for a missing path: the value with the nearest name in its folder, None without one."""
-    try:
-        with os.scandir(os.path.dirname(path)) as entries:
-            names = [each.name for each in islice(entries, MOST_NEIGHBOURS) if each.is_dir() == folders]
-    except OSError:
-        return None
-    name = os.path.basename(path)
-    near = nearest_words(name, names, cutoff=0.75) if names else []
-    return value.removesuffix("/").removesuffix(name) + near[0] if near else None
+    """A suggestion for a missing path: the value with the nearest existing names, None without one."""
+    folder, _, name = path.rstrip("/").rpartition("/")
+    missing = [name]
+    while folder and not os.path.isdir(folder):
+        folder, _, name = folder.rpartition("/")
+        missing.insert(0, name)
+    near: list[str] = []
+    for count, name in enumerate(missing, 1):
+        try:
+            with os.scandir("/".join([folder, *near])) as entries:
+                is_folder = folders or count < len(missing)
+                names = [each.name for each in islice(entries, MOST_NEIGHBOURS) if each.is_dir() == is_folder]
+        except OSError:
+            return None
+        nearest = [name] if name in names else nearest_words(name, names, cutoff=0.75) if names else []
+        if not nearest:
+            return None
+        near += nearest
+    head = value.rstrip("/").removesuffix("/".join(missing))
+    return head + "/".join(near) if head != value.rstrip("/") else None
 
 
 def path_slip(value: str) -> str | None:

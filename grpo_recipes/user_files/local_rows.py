@@ -9,7 +9,7 @@ from io import TextIOWrapper
 from itertools import islice
 from typing import NamedTuple
 
-from grpo_recipes.contract.files.own_cache import keep, kept
+from grpo_recipes.contract.files.own_cache import read_cache, write_cache
 from grpo_recipes.contract.files.regular_file import open_regular
 from grpo_recipes.user_files.local_files import LARGEST_ROW, is_one_array
 
@@ -95,9 +95,6 @@ def _lines(file: TextIOWrapper) -> Iterator[str]:
         yield line
 
 
-# The lengths of a recipe's prompts, as its preflight counted them on this machine.
-
-
 _FILE = "prompts/%s.json"
 _LARGEST_BYTES = 1000
 _MOST_TOKENS = 1 << 30
@@ -123,10 +120,10 @@ def key_of(values: object, files: Iterable[str]) -> str:
     return hashlib.sha256(json.dumps([values, stamps], sort_keys=True, default=str).encode()).hexdigest()
 
 
-def counted_prompts(key: str) -> CountedPrompts | None:
+def read_counted(key: str) -> CountedPrompts | None:
     """The cached lengths, None if there are none or they cannot be read."""
     try:
-        counted = CountedPrompts(**kept(_FILE % key, _LARGEST_BYTES))
+        counted = CountedPrompts(**read_cache(_FILE % key, _LARGEST_BYTES))
     except TypeError:
         return None
     is_right = all(type(each) is int and 0 <= each < _MOST_TOKENS for each in counted) and all(counted[:3])
@@ -135,4 +132,4 @@ def counted_prompts(key: str) -> CountedPrompts | None:
 
 def keep_counted(key: str, counted: CountedPrompts) -> None:
     """Caches the lengths; failures are ignored."""
-    keep(_FILE % key, counted._asdict())
+    write_cache(_FILE % key, counted._asdict())

@@ -26,21 +26,21 @@ def read_model_config(model: str, revision: str | None = None) -> dict[str, obje
     own = _read(Path(model, "config.json"))
     if own is not None or os.path.isdir(model) or not re.fullmatch(r"[\w.-]+(/[\w.-]+)?", model):
         return own
-    cached = cached_snapshot(model, revision)
-    found = _read(cached / "config.json") if cached is not None else None
-    return _well_known(model) if found is None and revision in (None, "main") else found
+    cached = snapshot_in_cache(model, revision)
+    config = _read(cached / "config.json") if cached is not None else None
+    return _well_known(model) if config is None and revision in (None, "main") else config
 
 
 def read_processor(model: str, revision: str | None = None) -> Mapping[str, object]:
     """How a model's processor treats images: of a local folder or the local hub cache, {} where neither says it."""
-    folder = Path(model) if os.path.isdir(model) else cached_snapshot(model, revision)
-    found = (
+    folder = Path(model) if os.path.isdir(model) else snapshot_in_cache(model, revision)
+    configs = (
         []
         if folder is None
         else [_read(folder / f"{name}.json") for name in ("processor_config", "preprocessor_config")]
     )
-    inner = (found[0] or {}).get("image_processor") if found else None
-    return inner if isinstance(inner, Mapping) else (found[1] or {}) if found else {}
+    inner = (configs[0] or {}).get("image_processor") if configs else None
+    return inner if isinstance(inner, Mapping) else (configs[1] or {}) if configs else {}
 
 
 def read_adapter(folder: str) -> dict[str, object] | None:
@@ -48,7 +48,7 @@ def read_adapter(folder: str) -> dict[str, object] | None:
     return _read(Path(folder, "adapter_config.json"))
 
 
-def cached_snapshot(model: str, revision: str | None = None, kind: str = "models") -> Path | None:
+def snapshot_in_cache(model: str, revision: str | None = None, kind: str = "models") -> Path | None:
     """The folder of a model at a revision in the local hub cache, None if it is not cached; revision None is main.
 
     kind: "models" or "datasets".
@@ -66,11 +66,11 @@ def cached_snapshot(model: str, revision: str | None = None, kind: str = "models
     return snapshot if ".." not in snapshot.parts and os.path.isdir(snapshot) else None
 
 
-def cached_commit(name: str, revision: str | None = None, kind: str = "models") -> str | None:
+def commit_in_cache(name: str, revision: str | None = None, kind: str = "models") -> str | None:
     """The commit of a hub revision, if known here: the revision itself if it is one, or from the cache."""
     if revision is not None and _COMMIT.fullmatch(revision):
         return revision
-    snapshot = cached_snapshot(name, revision, kind)
+    snapshot = snapshot_in_cache(name, revision, kind)
     return snapshot.name if snapshot is not None and _COMMIT.fullmatch(snapshot.name) else None
 
 
@@ -124,7 +124,7 @@ def parameter_count(config: Mapping[str, object]) -> int | None:
     return None if sizes is None else sizes.parameters()
 
 
-def cached_numbers(config: Mapping[str, object]) -> int | None:
+def numbers_per_token(config: Mapping[str, object]) -> int | None:
     """The keys and values that generation caches per token, over all layers; None for a config that is not covered."""
     sizes = read_architecture(config)
     return None if sizes is None else 2 * sizes.layers * sizes.key_value_heads * sizes.head_dim

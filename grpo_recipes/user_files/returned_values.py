@@ -27,10 +27,10 @@ def returns_no_list(node: ast.AST, tree: ast.Module) -> str | None:
         node = ast.FunctionDef("<lambda>", node.args, [ast.Return(node.body)], decorator_list=[])
     if not isinstance(node, _Function) or node.decorator_list:
         return None
-    return _returned(node, tree)
+    return _kind_of_return(node, tree)
 
 
-def _returned(function: _Function, tree: ast.Module) -> str | None:
+def _kind_of_return(function: _Function, tree: ast.Module) -> str | None:
     inside = list(own_nodes(function.body))
     if any(isinstance(node, ast.Yield | ast.YieldFrom) for node in inside):
         return None
@@ -44,13 +44,43 @@ def _returned(function: _Function, tree: ast.Module) -> str | None:
     return None if kind == _NUMBERS else kind
 
 
+def constant_of(node: ast.AST) -> float | None:
+    """The number that a function gives every completion: [1.0 for _ in completions], [1.0] * len(completions).
+
+    None if it may give others, and for functions of more than one statement besides a docstring.
+    """
+    if isinstance(node, ast.Lambda):
+        value: ast.expr | None = node.body
+    elif isinstance(node, _Function) and not node.decorator_list:
+        rest = node.body[ast.get_docstring(node) is not None :]
+        value = rest[0].value if len(rest) == 1 and isinstance(rest[0], ast.Return) else None
+    else:
+        return None
+    match value:
+        case ast.ListComp(elt=element):
+            pass
+        case ast.BinOp(left=ast.List(elts=[element]), op=ast.Mult()):
+            pass
+        case _:
+            return None
+    try:
+        number = ast.literal_eval(element)
+    except ValueError:
+        return None
+    return float(number) if isinstance(number, int | float) else None
+
+
+# Nested functions and classes, and nodes that have no others but a context.
+_CLOSED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef, ast.Name, ast.Constant)
+
+
 def own_nodes(body: list[ast.stmt]) -> Iterator[ast.AST]:
     """The nodes of statements, except those of nested functions and classes."""
     waiting: list[ast.AST] = list(body)
     while waiting:
         node = waiting.pop()
         yield node
-        if not isinstance(node, _Function | ast.Lambda | ast.ClassDef):
+        if not isinstance(node, _CLOSED):
             waiting.extend(ast.iter_child_nodes(node))
 
 
@@ -70,15 +100,15 @@ def _builtins(tree: ast.Module) -> frozenset[str]:
 def _bindings(function: _Function, inside: list[ast.AST]) -> dict[str, list[ast.expr | None]]:
     """The values of each variable: expressions, and None for unknown ones, such as an argument or a loop's."""
     values: dict[str, list[ast.expr | None]] = {}
-    told: set[ast.AST] = set()
+    assigned: set[ast.AST] = set()
     for node in inside:
         if isinstance(node, ast.Assign | ast.AugAssign | ast.AnnAssign):
             for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
                 if isinstance(target, ast.Name):
                     values.setdefault(target.id, []).append(node.value)
-                    told.add(target)
+                    assigned.add(target)
     for node in inside:
-        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load) and node not in told:
+        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load) and node not in assigned:
             values.setdefault(node.id, []).append(None)
     for argument in ast.walk(function.args):
         if isinstance(argument, ast.arg):
@@ -108,8 +138,8 @@ class _Reader:
             case ast.BinOp():
                 return _NUMBER if self.kind(value.left) == self.kind(value.right) == _NUMBER else None
             case ast.IfExp():
-                one, other = self.kind(value.body), self.kind(value.orelse)
-                return one if one == other else None
+                kind, other = self.kind(value.body), self.kind(value.orelse)
+                return kind if kind == other else None
             case ast.Name():
                 return self._of_name(value.id)
             case ast.Dict(keys=[ast.Constant(value=str()), *_]):
@@ -132,7 +162,7 @@ class _Reader:
     def _of_call(self, name: str, given: list[ast.expr]) -> str | None:
         if name in _MAKE_NUMBERS or name == "str":
             return _TEXT if name == "str" else _NUMBER
-        kinds = [self.kind(one) for one in given]
+        kinds = [self.kind(argument) for argument in given]
         if name in _OF_SEVERAL and kinds[:1] == [_NUMBERS]:
             return _NUMBER if kinds[1:] in ([], [_NUMBER]) else None
         if name in _OF_ONE or (name in _OF_SEVERAL and len(kinds) > 1):
@@ -144,17 +174,17 @@ class _Reader:
         if name in self._open:
             return _NUMBER
         given = self.values.get(name, [])
-        if given and all(isinstance(one, ast.List) and not one.elts for one in given):
+        if given and all(isinstance(value, ast.List) and not value.elts for value in given):
             return _NUMBERS if self._is_one_for_each(name) else None
         self._open.add(name)
-        kinds = {self.kind(one) for one in given}
+        kinds = {self.kind(value) for value in given}
         self._open.discard(name)
         return kinds.pop() if len(kinds) == 1 else None
 
     def _is_one_for_each(self, name: str) -> bool:
         """Whether a list is only appended to, once in each iteration over the completions."""
         loops = [node for node in self.nodes if isinstance(node, ast.For) and _is_of_completions(node)]
-        calls: list[Any] = [call for loop in loops for call in ast.walk(loop) if appended_to(call) == name]
+        calls: list[Any] = [call for loop in loops for call in ast.walk(loop) if list_appended_to(call) == name]
         others = [call for call in calls if len(call.args) != 1 or isinstance(call.args[0], ast.List | ast.ListComp)]
         used = [n for n in self.nodes if isinstance(n, ast.Attribute) and getattr(n.value, "id", None) == name]
         return bool(calls) and not others and len(used) == len(calls)
@@ -172,7 +202,7 @@ def _is_completions(value: ast.expr) -> bool:
     return isinstance(value, ast.Name) and value.id in _COMPLETIONS
 
 
-def appended_to(node: ast.AST) -> str | None:
+def list_appended_to(node: ast.AST) -> str | None:
     """The name of the list that a call appends to; None for other nodes."""
     match node:
         case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="append")):

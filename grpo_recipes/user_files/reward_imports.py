@@ -11,14 +11,14 @@ from grpo_recipes.user_files.local_files import is_never_entered, source_tree
 MOST_FILES = 32
 
 
-def imported_beside(path: str) -> dict[str, str]:
+def modules_beside(path: str) -> dict[str, str]:
     """File name -> absolute path of every module next to a reward file that it imports, directly or indirectly.
 
     Modules of the standard library take precedence over files. Raises OSError, SyntaxError or ValueError, naming the
     file, for invalid Python source and for imports that cannot travel: a package, a relative import, too many files.
     """
     folder = os.path.dirname(os.path.abspath(path))
-    found: dict[str, str] = {}
+    files: dict[str, str] = {}
     waiting = [os.path.basename(path)]
     while waiting:
         file = waiting.pop()
@@ -27,12 +27,12 @@ def imported_beside(path: str) -> dict[str, str]:
             beside = os.path.join(folder, name)
             if os.path.isfile(os.path.join(folder, module, "__init__.py")):
                 raise ValueError(f"{file} imports the package {module} next to it, and only single files are copied")
-            if name not in found and os.path.exists(beside):
-                found[name] = beside
+            if name not in files and os.path.exists(beside):
+                files[name] = beside
                 waiting.append(name)
-        if len(found) > MOST_FILES:
+        if len(files) > MOST_FILES:
             raise ValueError(f"{os.path.basename(path)} imports more than {MOST_FILES} files next to it")
-    return dict(sorted(found.items()))
+    return dict(sorted(files.items()))
 
 
 def _tree(path: str, file: str) -> ast.Module:
@@ -59,7 +59,7 @@ def _modules(tree: ast.Module, file: str) -> tuple[str, ...]:
     """The top-level names of the modules that a file imports at any depth, in order."""
     modules = []
     running = _running(tree)
-    tried = {id(one) for node in running if isinstance(node, ast.Try) and node.handlers for one in node.body}
+    tried = {id(child) for node in running if isinstance(node, ast.Try) and node.handlers for child in node.body}
     for node in running:
         names: list[str] = []
         if isinstance(node, ast.Import):
@@ -75,9 +75,6 @@ def _modules(tree: ast.Module, file: str) -> tuple[str, ...]:
             if first not in sys.stdlib_module_names:
                 modules.append(first)
     return tuple(modules)
-
-
-# The names of a recipe's rewards in metrics, evaluation and recipe.
 
 
 def reward_names(rewards: Sequence[Mapping[str, object]]) -> list[str]:

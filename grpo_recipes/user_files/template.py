@@ -6,32 +6,39 @@ import json
 import os
 import re
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from grpo_recipes.contract.files.regular_file import read_text
-from grpo_recipes.user_files.model_config import cached_snapshot
+from grpo_recipes.user_files.model_config import snapshot_in_cache
 
 
 class TemplateProblem(Exception):
     """A template cannot be parsed; the text says where and why."""
 
 
+_GENERATION = r"\{%-?\s*(?:end)?generation\s*-?%\}"
+"""The tags that transformers adds for the tokens of the assistant."""
+
+
 @functools.cache
-def template_variables(text: str) -> frozenset[str]:
+def template_variables(text: str, *, is_chat: bool = False) -> frozenset[str]:
     """The variables that a template needs from outside. Raises TemplateProblem.
 
+    is_chat: it is a chat template, which may also have transformers' generation, and break and continue in loops.
     Importing jinja2 takes a tenth of a whole check, so the usual templates, `{{ answer.split("#")[-1] | trim }}`, are
     read without it.
     """
     if "{" not in text:
         return frozenset()
     plain = _plain_variables(text)
-    return _variables(text) if plain is None else plain
+    if plain is not None:
+        return plain
+    return _variables(re.sub(_GENERATION, "", text), ["jinja2.ext.loopcontrols"]) if is_chat else _variables(text)
 
 
-def _variables(text: str) -> frozenset[str]:
+def _variables(text: str, extensions: Sequence[str] = ()) -> frozenset[str]:
     """The variables that a template needs, as jinja2 finds them. Raises TemplateProblem."""
     from jinja2 import TemplateSyntaxError, pass_context
     from jinja2.meta import TrackingCodeGenerator
@@ -40,7 +47,9 @@ def _variables(text: str) -> frozenset[str]:
     try:
         # Otherwise jinja2 evaluates constants while it searches, and {{ 7 ** (9 ** 9) }} would never end. A finalize
         # function that takes the context prevents that.
-        environment = ImmutableSandboxedEnvironment(finalize=pass_context(lambda _, value: value))
+        environment = ImmutableSandboxedEnvironment(
+            extensions=extensions, finalize=pass_context(lambda _, value: value)
+        )
         reader: Any = TrackingCodeGenerator(environment)
         reader.optimizer = None
         reader.visit_EvalContextModifier = lambda node, frame: None  # {% autoescape 7 ** (9 ** 9) %}
@@ -72,52 +81,49 @@ def _plain_variables(text: str) -> frozenset[str] | None:
     parts = _EXPRESSION.split(text)
     if any("{" in part or "}" in part for part in parts[::2]):
         return None
-    found: set[str] = set()
+    variables: set[str] = set()
     try:
         for expression in parts[1::2]:
             if expression[0] in "-+" or expression[-1] in "-+":  # these strip the text around
                 return None
-            _collect(_parsed(expression.strip()), found)
+            _collect(_parse(expression.strip()), variables)
     except (_NotPlain, SyntaxError, ValueError, RecursionError, MemoryError):
         return None
-    return frozenset(found)
+    return frozenset(variables)
 
 
-def _parsed(expression: str) -> ast.expr:
+def _parse(expression: str) -> ast.expr:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # "1or 2" is a SyntaxWarning
         return ast.parse(expression, mode="eval").body
 
 
-def _collect(node: ast.expr, found: set[str]) -> None:
+def _collect(node: ast.expr, variables: set[str]) -> None:
     """Adds the variables of an expression. Raises _NotPlain for anything but names, items, calls and filters."""
     match node:
         case ast.Name(id=name) if name not in _NOT_VARIABLES and name.isascii():
-            found.add(name)
+            variables.add(name)
         case ast.Constant(value=str() | int() as value, kind=None) if not isinstance(value, bool):
             pass
         case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int())):
             pass
         case ast.Attribute(value=inner):
-            _collect(inner, found)
-        case ast.Subscript(value=inner, slice=place):
-            _collect(inner, found)
-            _collect(place, found)
+            _collect(inner, variables)
+        case ast.Subscript(value=inner, slice=index):
+            _collect(inner, variables)
+            _collect(index, variables)
         case ast.Call(func=ast.Attribute() as method, args=values, keywords=[]):
             for each in (method, *values):
-                _collect(each, found)
+                _collect(each, variables)
         case ast.BinOp(left=inner, op=ast.BitOr(), right=ast.Name(id=name)) if name in _FILTERS:
-            _collect(inner, found)
+            _collect(inner, variables)
         case ast.BinOp(
             left=inner, op=ast.BitOr(), right=ast.Call(func=ast.Name(id=name), args=values, keywords=[])
         ) if name in _FILTERS:
             for each in (inner, *values):
-                _collect(each, found)
+                _collect(each, variables)
         case _:
             raise _NotPlain
-
-
-# What a model's files say about its tokenizer: its chat template, and how answers are parsed.
 
 
 _LARGEST_FILE_BYTES = 16 * 1024 * 1024
@@ -142,15 +148,14 @@ def chat_template_of(model: str, revision: str | None = None) -> str | None:
     return None if config is None else _default(config.get("chat_template"))
 
 
-def brings_along(model: str, keys: Iterable[str], revision: str | None = None) -> bool | None:
-    """Whether tokenizer_config.json sets one of these keys; None if unknown."""
+def tokenizer_config(model: str, revision: str | None = None) -> Mapping[str, object] | None:
+    """The content of tokenizer_config.json; None if unknown."""
     folder = _folder(model, revision)
-    config = None if folder is None else _config(folder)
-    return None if config is None else any(config.get(key) for key in keys)
+    return None if folder is None else _config(folder)
 
 
 def _folder(model: str, revision: str | None) -> Path | None:
-    return Path(model) if os.path.isdir(model) else cached_snapshot(model, revision) if "/" in model else None
+    return Path(model) if os.path.isdir(model) else snapshot_in_cache(model, revision) if "/" in model else None
 
 
 def _config(folder: Path) -> Mapping[str, object] | None:
@@ -164,7 +169,7 @@ def _config(folder: Path) -> Mapping[str, object] | None:
 
 def _default(template: object) -> str | None:
     if isinstance(template, list):
-        named = {str(one.get("name")): one.get("template") for one in template if isinstance(one, dict)}
+        named = {str(entry.get("name")): entry.get("template") for entry in template if isinstance(entry, dict)}
         template = named.get("default")
         return template if isinstance(template, str) else None
     return template if isinstance(template, str) else "" if template is None else None

@@ -32,8 +32,8 @@ def read_vision_model(config: Mapping[str, object]) -> Architecture | None:
 
     Source: transformers 5.23.0, models/<model_type>/modeling_<model_type>.py and configuration_<model_type>.py.
     """
-    family, seen = str(config.get("model_type")), config.get("vision_config")
-    if family not in _TOWERS or not isinstance(seen, Mapping):
+    family, vision_config = str(config.get("model_type")), config.get("vision_config")
+    if family not in _TOWERS or not isinstance(vision_config, Mapping):
         return None
     inner = config.get("text_config")
     text = {**config, "model_type": None, **inner} if isinstance(inner, Mapping) else {**config}
@@ -46,34 +46,34 @@ def read_vision_model(config: Mapping[str, object]) -> Architecture | None:
     sizes = dict(zip((*_OF_TEXT, "num_key_value_heads"), _TEXT[kind], strict=True))
     sizes["num_key_value_heads"] = sizes["num_key_value_heads"] or text.get("num_attention_heads", 32)  # type: ignore
     decoder = read_architecture({**sizes, **text, "model_type": kind, "tie_word_embeddings": tied})
-    vision = None if decoder is None else _vision(family, config, seen, decoder.hidden)
+    vision = None if decoder is None else _vision(family, config, vision_config, decoder.hidden)
     return None if decoder is None or vision is None else decoder._replace(vision=vision)
 
 
-def _vision(family: str, config: Mapping[str, object], seen: Mapping[str, object], text: int) -> Vision | None:
+def _vision(family: str, config: Mapping[str, object], vision: Mapping[str, object], text: int) -> Vision | None:
     """Returns tower and projector. text: the decoder's hidden size."""
     of_qwen = family in _OF_QWEN
     is_gated = family == "qwen2_5_vl"
-    own = {"num_hidden_layers": seen.get("depth"), "num_attention_heads": seen.get("num_heads")} if of_qwen else {}
+    own = {"num_hidden_layers": vision.get("depth"), "num_attention_heads": vision.get("num_heads")} if of_qwen else {}
     if family == "qwen2_vl":  # whose hidden_size is the decoder's
-        own |= {"hidden_size": seen.get("embed_dim")}
-        own["intermediate_size"] = _times(own["hidden_size"] or 1280, seen.get("mlp_ratio", 4))
-    given = {**seen, **own} if of_qwen else seen
-    found = [positive(given.get(n) or usual) for n, usual in zip(_SIZES, _TOWERS[family], strict=True)]
-    sizes = [size for size in found if size is not None]
-    tower = str(seen.get("model_type"))
+        own |= {"hidden_size": vision.get("embed_dim")}
+        own["intermediate_size"] = _times(own["hidden_size"] or 1280, vision.get("mlp_ratio", 4))
+    given = {**vision, **own} if of_qwen else vision
+    values = [positive(given.get(n) or usual) for n, usual in zip(_SIZES, _TOWERS[family], strict=True)]
+    sizes = [size for size in values if size is not None]
+    tower = str(vision.get("model_type"))
     is_clip = family.startswith("llava")
-    if len(sizes) < len(found) or (is_clip and tower != "clip_vision_model"):
+    if len(sizes) < len(values) or (is_clip and tower != "clip_vision_model"):
         return None
     chosen = config.get("vision_feature_layer", -2) if is_clip else -1
     if not isinstance(chosen, int):
         return None
-    if family == "gemma3" and (tower != "siglip_vision_model" or seen.get("vision_use_head") is not False):
+    if family == "gemma3" and (tower != "siglip_vision_model" or vision.get("vision_use_head") is not False):
         return None
     hidden, intermediate, layers, heads, image, patch = sizes
-    merge = positive(seen.get("spatial_merge_size") or 2) if of_qwen else positive(config.get("scale_factor") or 2)
+    merge = positive(vision.get("spatial_merge_size") or 2) if of_qwen else positive(config.get("scale_factor") or 2)
     tile, side = 0 if of_qwen else (image // patch) ** 2, 1 if is_clip else merge or 1
-    elements = 3 * patch**2 * (positive(seen.get("temporal_patch_size") or 2) or 2 if of_qwen else 1)
+    elements = 3 * patch**2 * (positive(vision.get("temporal_patch_size") or 2) or 2 if of_qwen else 1)
     linears = vision_linears(hidden, intermediate, of_qwen, is_gated)
     projector: tuple[tuple[str, int, int], ...] = ()
     norms = (2 if is_gated else 4) * hidden
@@ -109,7 +109,7 @@ def _vision(family: str, config: Mapping[str, object], seen: Mapping[str, object
         is_inside=of_qwen,
         is_fused=of_qwen,
         is_gated=is_gated,
-        is_quick="quick" in str(seen.get("hidden_act", "quick_gelu" if is_clip or family == "qwen2_vl" else "")),
+        is_quick="quick" in str(vision.get("hidden_act", "quick_gelu" if is_clip or family == "qwen2_vl" else "")),
         keeps_states=is_clip,
         has_masks=family in ("idefics3", "smolvlm"),
         idle=unused * of_a_layer + 2 * hidden * is_clip,

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeVar, cast
 from grpo_recipes.contract.findings.finding import Finding, Mark, Patch, Path, value_at
 from grpo_recipes.yaml.load import Document, load_file, load_text
 from grpo_recipes.yaml.merge import OVERRIDE_FILE, Tree, apply_override, lay_over, read_override
-from grpo_recipes.yaml.page import shown
+from grpo_recipes.yaml.page import visible_text
 from grpo_recipes.yaml.parents import Place, parent_place
 
 _Asked = TypeVar("_Asked", bound=Callable[..., Any])
@@ -40,7 +40,7 @@ class Source(NamedTuple):
                 return self.marks[path[:length]]
         return None
 
-    def won_over(self, path: Path, other: Path) -> str:
+    def what_it_overrides(self, path: Path, other: Path) -> str:
         """What a parent of the file that wrote a path sets under a different name for it, "" if none does."""
         mark, above = self.mark(path), self.marks.get(other)
         if mark is None or above is None or OVERRIDE_FILE in (mark.file, above.file):
@@ -48,7 +48,7 @@ class Source(NamedTuple):
         if self.files.index(mark.file) >= self.files.index(above.file):
             return ""
         value = value_at(self.values, other)
-        return f"{above.file}:{above.line} sets {shown(str(value))}, which {mark.file} overrides"
+        return f"{above.file}:{above.line} sets {visible_text(str(value))}, which {mark.file} overrides"
 
     def directory(self, path: Path) -> str:
         """The absolute directory to which a relative path written at `path` is relative.
@@ -72,11 +72,11 @@ def compose(
     """
     chain, findings = _chain(file, content)
     read = [read_override(text) for text in overrides]
-    for _, found in read:
-        findings += found
+    for _, problems in read:
+        findings += problems
     if chain is None:
         return None, findings
-    tree = _merged(chain)
+    tree = _merge(chain)
     for override, _ in read:
         refused = apply_override(tree, override) if override is not None else None
         if refused is not None:
@@ -89,7 +89,7 @@ def parent_of(source: Source) -> tuple[str, Source] | None:
     chain, _ = _chain(source.file, None)
     if chain is None or len(chain) == 1:
         return None
-    return chain[0].extends, _source(chain[1:], _merged(chain[1:]))
+    return chain[0].extends, _source(chain[1:], _merge(chain[1:]))
 
 
 class _Link(NamedTuple):
@@ -100,7 +100,7 @@ class _Link(NamedTuple):
     extends: str = ""
 
 
-def _merged(chain: Sequence[_Link]) -> Tree:
+def _merge(chain: Sequence[_Link]) -> Tree:
     tree = Tree({}, {}, set(), [])
     for link in reversed(chain):
         lay_over(tree, Tree(link.document.values, link.document.marks, set(link.document.words), []))
@@ -109,8 +109,8 @@ def _merged(chain: Sequence[_Link]) -> Tree:
 
 def _source(chain: Sequence[_Link], tree: Tree) -> Source:
     places = [link.place for link in chain]
-    named = {place.name: os.path.dirname(place.path) for place in places if place.name != place.path}
-    files = tuple(place.name for place in places)
+    named = {file.name: os.path.dirname(file.path) for file in places if file.name != file.path}
+    files = tuple(file.name for file in places)
     documents = [link.document for link in chain if ("recipe",) in link.document.marks]
     formats = tuple((document.values["recipe"], document.marks["recipe",]) for document in documents)
     return Source(files[0], files, tree.values, tree.marks, frozenset(tree.words), named, formats)
@@ -120,23 +120,23 @@ def _chain(file: str, text: str | None) -> tuple[list[_Link] | None, list[Findin
     """The recipe and its parents, nearest first; None if one is missing. text: the recipe's, None reads the file."""
     chain: list[_Link] = []
     findings: list[Finding] = []
-    place = Place(file, file)
+    origin = Place(file, file)
     mark: Mark | None = None
     while True:
         read = text is None or chain
-        document, found = load_file(place.path, place.name) if read else load_text(str(text), file)
-        findings += [f if f.mark or not mark else f._replace(mark=mark, key="extends") for f in found]
+        document, problems = load_file(origin.path, origin.name) if read else load_text(str(text), file)
+        findings += [f if f.mark or not mark else f._replace(mark=mark, key="extends") for f in problems]
         if document is None:
             return None, findings
         mark = document.marks.pop(("extends",), None)
         written = document.values.pop("extends", None)
-        chain.append(_Link(place, document, str(written or "")))
+        chain.append(_Link(origin, document, str(written or "")))
         if mark is None or written is None:
             return chain, findings
         parent = parent_place([link.place for link in chain], written, mark)
         if isinstance(parent, Finding):
             return None, [*findings, parent]
-        place = parent
+        origin = parent
 
 
 def once_for_a_source(answer: _Asked) -> _Asked:
@@ -148,7 +148,7 @@ def once_for_a_source(answer: _Asked) -> _Asked:
     known: dict[tuple[Hashable, ...], Any] = {}
 
     @functools.wraps(answer)
-    def remembered(source: Source, *words: Hashable) -> Any:
+    def answer_once(source: Source, *words: Hashable) -> Any:
         if not newest or newest[0] is not source:
             known.clear()
             newest[:] = [source]
@@ -156,10 +156,10 @@ def once_for_a_source(answer: _Asked) -> _Asked:
             known[words] = answer(source, *words)
         return known[words]
 
-    return cast(_Asked, remembered)
+    return cast(_Asked, answer_once)
 
 
-def patched(values: Mapping[str, object], patches: Iterable[Patch]) -> dict[str, Any]:
+def with_patches(values: Mapping[str, object], patches: Iterable[Patch]) -> dict[str, Any]:
     """A copy of the values with all patches applied; missing maps on the way are made, list items must exist."""
     result: dict[str, Any] = copy.deepcopy(dict(values))
     for patch in patches:

@@ -12,13 +12,31 @@ from yaml import MarkedYAMLError, YAMLError
 from grpo_recipes.contract.findings.finding import Finding, Mark, Path, by_place
 from grpo_recipes.yaml import ids
 from grpo_recipes.yaml.nodes import Node, Reader
-from grpo_recipes.yaml.page import Page, forbidden, page_of, read_recipe, shown
+from grpo_recipes.yaml.page import Page, find_forbidden, page_of, read_recipe, visible_text
 from grpo_recipes.yaml.refusals import GivenUp
 from grpo_recipes.yaml.syntax import missing_space, syntax_finding
 
-TAKE_OVER_SCRIPT = (
-    "in the script, write its GRPOConfig to a file: open('grpo.json', 'w').write(args.to_json_string()); then "
-    "grpo-run init --from grpo.json"
+TABLE_OF_KEYS = "with the table of keys in docs/takeover.md"
+# Files in other languages: the name, the pattern of a line, and how to make a recipe of the file.
+_SCRIPTS = (
+    (
+        "a Python script",
+        r"(?m)^(?:from|import) trl\b|\bGRPOConfig\(",
+        "in the script, write its GRPOConfig to a file: open('grpo.json', 'w').write(args.to_json_string()); then "
+        "grpo-run init --from grpo.json",
+    ),
+    (
+        "a shell script",
+        r"(?m)^#!.*sh\b|^[ \t]*(?:\w+=\S*[ \t]+)*(?:python3?[ \t]+-m|swift[ \t]+rlhf|accelerate[ \t]+launch|torchrun"
+        r"|trl[ \t]+grpo)\b",
+        "write the options of trl grpo into a YAML file for grpo-run init --from; for those of other programs, "
+        f"grpo-run init writes a small recipe, to be filled in {TABLE_OF_KEYS}",
+    ),
+    (
+        "TOML",
+        r"(?m)^\[\[?[\w.]+\]\]?[ \t]*$",
+        f"grpo-run init writes a small recipe, to be filled in {TABLE_OF_KEYS}",
+    ),
 )
 
 
@@ -57,12 +75,11 @@ def load_text(text: str, file: str) -> tuple[Document | None, list[Finding]]:
     findings, complete = _read(reader)
     root = reader.root
     is_mapping = root is not None and isinstance(root.value, dict)
-    if (not complete or (root is not None and not is_mapping)) and (found := script_line(text)) is not None:
-        because = ("a recipe is YAML, and grpo-run does not run the script",)
-        message = "the file is a Python script, not a recipe"
-        return None, [
-            Finding(ids.NOT_A_MAPPING, "error", message, "", page.mark(found, 0, 1 << 30), because, TAKE_OVER_SCRIPT)
-        ]
+    if (not complete or (root is not None and not is_mapping)) and (other := script(text)) is not None:
+        kind, line, fix = other
+        because = (f"a recipe is YAML{'' if kind == 'TOML' else ', and grpo-run does not run the script'}",)
+        message = f"the file is {kind}, not a recipe"
+        return None, [Finding(ids.NOT_A_MAPPING, "error", message, "", page.mark(line, 0, 1 << 30), because, fix)]
     if not complete:
         return None, findings
     if root is None or root.value is None:
@@ -74,10 +91,15 @@ def load_text(text: str, file: str) -> tuple[Document | None, list[Finding]]:
     return Document(file, root.value, reader.marks, frozenset(reader.words)), findings
 
 
-def script_line(text: str) -> int | None:
-    """The line, from 0, that identifies a Python script using TRL; None for any other text."""
-    found = re.search(r"(?m)^(?:from|import) trl\b|\bGRPOConfig\(", text)
-    return None if found is None else text.count("\n", 0, found.start())
+def script(text: str) -> tuple[str, int, str] | None:
+    """The kind of a file in another language, the line that identifies it, from 0, and how to get a recipe; None for
+    any other text.
+    """
+    for kind, pattern, fix in _SCRIPTS:
+        match = re.search(pattern, text)
+        if match is not None:
+            return kind, text.count("\n", 0, match.start()), fix
+    return None
 
 
 def read_value(page: Page, path: Path) -> tuple[Value | None, list[Finding]]:
@@ -110,27 +132,27 @@ def _override(page: Page, message: str, because: str, fix: str) -> Finding:
 
 def _read(reader: Reader) -> tuple[list[Finding], bool]:
     """All findings of a page, and whether it was read completely."""
-    page, found = reader.page, reader.refuse.findings
+    page, findings = reader.page, reader.refuse.findings
     refused = _unreadable_character(page) or _directive(page)
     if refused is not None:
         return [refused], False
     try:
         return by_place(reader.read()), True
     except GivenUp:
-        return by_place(found), False
+        return by_place(findings), False
     except MarkedYAMLError as error:
         finding = syntax_finding(error, page)
     except YAMLError as error:
-        message = f"the text is not YAML: {shown(str(error), 80)}"
+        message = f"the text is not YAML: {visible_text(str(error), 80)}"
         finding = Finding(ids.SYNTAX, "error", message, "", page.mark(0, 0, 1), (), "save the file as UTF-8 text")
     line = finding.mark.line if finding.mark else 0
-    return by_place([*(f for f in found if f.mark is None or f.mark.line != line), finding]), False
+    return by_place([*(f for f in findings if f.mark is None or f.mark.line != line), finding]), False
 
 
 def _not_a_mapping(root: Node, reader: Reader) -> Finding:
     because, fix = "the file is a list", "write keys with values: `key: value`"
     if not isinstance(root.value, list):
-        because = f"the file is one single value: {shown(str(root.value))}"
+        because = f"the file is one single value: {visible_text(str(root.value))}"
         written = next((line for line in map(missing_space, reader.page.lines) if line), None)
         if written is not None:
             because, fix = "a colon without a space after it does not end a key", written
@@ -139,13 +161,13 @@ def _not_a_mapping(root: Node, reader: Reader) -> Finding:
 
 
 def _unreadable_character(page: Page) -> Finding | None:
-    found = forbidden(page.text)
-    if found is None:
+    match = find_forbidden(page.text)
+    if match is None:
         return None
-    before = page_of(page.text[: found.start()] + ".", "").lines
+    before = page_of(page.text[: match.start()] + ".", "").lines
     mark = page.mark(len(before) - 1, len(before[-1]) - 1, len(before[-1]))
     because = ("a recipe is UTF-8 text without control characters",)
-    name = "a NUL byte: it is binary" if found[0] == "\0" else f"the character U+{ord(found[0]):04X}"
+    name = "a NUL byte: it is binary" if match[0] == "\0" else f"the character U+{ord(match[0]):04X}"
     return Finding(ids.NOT_TEXT, "error", f"the text contains {name}", "", mark, because, "remove it")
 
 

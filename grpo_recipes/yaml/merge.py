@@ -4,11 +4,10 @@ import json
 import re
 from typing import Any, NamedTuple
 
-from grpo_recipes.contract.findings.finding import Finding, Mark, Path, dotted
+from grpo_recipes.contract.findings.finding import Finding, Mark, Path, below, path_text
 from grpo_recipes.yaml import ids
 from grpo_recipes.yaml.load import Value, read_value
-from grpo_recipes.yaml.nodes import below
-from grpo_recipes.yaml.page import Page, printable, shown
+from grpo_recipes.yaml.page import Page, printable, visible_text
 
 EXTEND = "extend"
 
@@ -57,8 +56,8 @@ def put(container: Any, key: str | int, value: object, path: Path, tree: Tree, a
         return
     _forget(old, path, tree)
     container[key] = value
-    for place in below(value, path):
-        _take_mark(place, place, tree, above)
+    for nested in below(value, path):
+        _take_mark(nested, nested, tree, above)
 
 
 def _is_extension(value: object, old: object) -> bool:
@@ -86,38 +85,35 @@ def _extend(
     _take_mark(path, path, tree, above)
     for index, item in enumerate(more):
         for written in below(item, (*path, EXTEND, index)):
-            place = (*path, len(old) + index, *written[len(path) + 2 :])
-            _take_mark(place, written, tree, above)
+            target = (*path, len(old) + index, *written[len(path) + 2 :])
+            _take_mark(target, written, tree, above)
 
 
 def _no_list(path: Path, old: object, mark: Mark) -> Finding:
-    name = shown(dotted(path), 80)
-    there = "no parent has one" if old is None else f"its value is {shown(str(old))}"
+    name = visible_text(path_text(path), 80)
+    there = "no parent has one" if old is None else f"its value is {visible_text(str(old))}"
     because = (f"extend adds to the list of a file named by extends; {there}",)
-    fix = f"{shown(str(path[-1]), 80)}: [...]"
-    return Finding(ids.EXTEND_NO_LIST, "error", f"{name} has no list to extend", dotted(path), mark, because, fix)
+    fix = f"{visible_text(str(path[-1]), 80)}: [...]"
+    return Finding(ids.EXTEND_NO_LIST, "error", f"{name} has no list to extend", path_text(path), mark, because, fix)
 
 
 def _not_items(path: Path, items: object, mark: Mark) -> Finding:
-    message = f"{shown(dotted(path), 80)} is extended with something other than a list"
-    because = (f"extend takes a list of items to add, not {shown(str(items))}",)
-    fix = f"{shown(str(path[-1]), 80)}: {{extend: [...]}}"
-    return Finding(ids.EXTEND_NO_LIST, "error", message, dotted(path), mark, because, fix)
+    message = f"{visible_text(path_text(path), 80)} is extended with something other than a list"
+    because = (f"extend takes a list of items to add, not {visible_text(str(items))}",)
+    fix = f"{visible_text(str(path[-1]), 80)}: {{extend: [...]}}"
+    return Finding(ids.EXTEND_NO_LIST, "error", message, path_text(path), mark, because, fix)
 
 
-def _take_mark(place: Path, written: Path, tree: Tree, above: Tree | Value) -> None:
-    tree.marks[place] = above.marks[written]
+def _take_mark(target: Path, written: Path, tree: Tree, above: Tree | Value) -> None:
+    tree.marks[target] = above.marks[written]
     if written in above.words:
-        tree.words.add(place)
+        tree.words.add(target)
 
 
 def _forget(value: object, path: Path, tree: Tree) -> None:
-    for place in below(value, path):
-        tree.marks.pop(place, None)
-        tree.words.discard(place)
-
-
-# One override `rewards[0].weight=0.5`: its path and value, and how it is applied.
+    for nested in below(value, path):
+        tree.marks.pop(nested, None)
+        tree.words.discard(nested)
 
 
 OVERRIDE_FILE = "--set"
@@ -142,9 +138,9 @@ def read_override(text: str) -> tuple[Override | None, list[Finding]]:
     written, equals, value = text.partition("=")
     whole = Page(OVERRIDE_FILE, text, [printable(text)])
     if not equals or not re.fullmatch(_PATH, written) or not written.isprintable():
-        what = f"{shown(written, 40)} is not a key" if equals else f"{shown(text, 40)} has no ="
+        what = f"{visible_text(written, 40)} is not a key" if equals else f"{visible_text(text, 40)} has no ="
         return None, [_refusal(ids.OVERRIDE_SYNTAX, what, "", whole.mark(0, 0, len(written)), _FORM, "key=value")]
-    path: Path = tuple(int(found[1]) if found[1] else found[2] for found in re.finditer(_PART, written))
+    path: Path = tuple(int(match[1]) if match[1] else match[2] for match in re.finditer(_PART, written))
     mark = whole.mark(0, 0, len(text.rstrip()))
     if len(path) > MAX_DEPTH:
         because = f"it has {len(path):,} parts; a recipe needs fewer than ten"
@@ -156,7 +152,7 @@ def read_override(text: str) -> tuple[Override | None, list[Finding]]:
     if value.lstrip().startswith(("{{", "{%")):  # a template, which is text; shells remove the quotes that YAML needs
         value = json.dumps(value.strip(), ensure_ascii=False)
     read, findings = read_value(Page(OVERRIDE_FILE, value, [printable(value)], written + "="), path)
-    findings = [finding if finding.key else finding._replace(key=dotted(path)) for finding in findings]
+    findings = [finding if finding.key else finding._replace(key=path_text(path)) for finding in findings]
     if read is None:
         return None, findings
     return Override(path, Value(read.value, {**read.marks, path: mark}, read.words), mark), findings
@@ -167,7 +163,7 @@ def apply_override(tree: Tree, override: Override) -> Finding | None:
 
     Missing mappings on the way are made; a missing list or item is a finding and changes nothing.
     """
-    finding = _refused_place(tree, override)
+    finding = _place_finding(tree, override)
     if finding is not None:
         return finding
     container: Any = tree.values
@@ -181,10 +177,10 @@ def apply_override(tree: Tree, override: Override) -> Finding | None:
     return None
 
 
-def _refused_place(tree: Tree, override: Override) -> Finding | None:
+def _place_finding(tree: Tree, override: Override) -> Finding | None:
     container: object = tree.values
     for depth, part in enumerate(override.path):
-        finding = _refused(container, part, override, depth)
+        finding = _part_finding(container, part, override, depth)
         if finding is not None:
             return finding
         inner = container[part] if isinstance(container, list) and isinstance(part, int) else None
@@ -193,25 +189,25 @@ def _refused_place(tree: Tree, override: Override) -> Finding | None:
     return None
 
 
-def _refused(container: object, part: str | int, override: Override, depth: int) -> Finding | None:
-    above, key = dotted(override.path[:depth]), dotted(override.path)
+def _part_finding(container: object, part: str | int, override: Override, depth: int) -> Finding | None:
+    above, key = path_text(override.path[:depth]), path_text(override.path)
     if isinstance(part, str):
         if isinstance(container, dict):
             return None
-        what = "a list" if isinstance(container, list) else f"the single value {shown(str(container), 40)}"
+        what = "a list" if isinstance(container, list) else f"the single value {visible_text(str(container), 40)}"
         fix = _in_item(part, override, depth, container) if isinstance(container, list) else f"{above}={{{part}: ...}}"
-        message, because = f"{shown(above, 40)} has no keys", f"it is {what}"
+        message, because = f"{visible_text(above, 40)} has no keys", f"it is {what}"
     elif not isinstance(container, list):
-        message, because = f"{shown(above, 40)} has no items", "it is not a list in the recipe"
+        message, because = f"{visible_text(above, 40)} has no items", "it is not a list in the recipe"
         fix = f"{above}=[...]"
     elif part < len(container):
         return None
     else:
         count = len(container)
-        message = f"{shown(above, 40)} has no item {part}"
+        message = f"{visible_text(above, 40)} has no item {part}"
         because = f"it has {count} item{'' if count == 1 else 's'}, counted from 0"
         fix = f"{above}[{count - 1}]" if count else f"{above}=[...]"
-    return _refusal(ids.OVERRIDE_PLACE, message, key, override.mark, because, shown(fix, 100))
+    return _refusal(ids.OVERRIDE_PLACE, message, key, override.mark, because, visible_text(fix, 100))
 
 
 def _in_item(part: str, override: Override, depth: int, container: list[Any]) -> str:
@@ -220,9 +216,9 @@ def _in_item(part: str, override: Override, depth: int, container: list[Any]) ->
     number = int(part) if part.isascii() and part.isdigit() else None
     meant = (*path[:depth], 0, *path[depth:]) if number is None else (*path[:depth], number, *path[depth + 1 :])
     if number is not None and number >= len(container):
-        return f"{dotted(path[:depth])}[{len(container) - 1}]" if container else f"{dotted(path[:depth])}=[...]"
-    return f"{dotted(meant)}={override.mark.line_text.partition('=')[2]}"
+        return f"{path_text(path[:depth])}[{len(container) - 1}]" if container else f"{path_text(path[:depth])}=[...]"
+    return f"{path_text(meant)}={override.mark.line_text.partition('=')[2]}"
 
 
 def _refusal(rule: str, message: str, key: str, mark: Mark, because: str, fix: str) -> Finding:
-    return Finding(rule, "error", message, shown(key, 200), mark, (because,), fix)
+    return Finding(rule, "error", message, visible_text(key, 200), mark, (because,), fix)

@@ -4,7 +4,6 @@ Never builds an object from a tag, and expands an alias only after counting its 
 """
 
 import copy
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,10 +18,11 @@ from yaml.events import (
     SequenceStartEvent,
 )
 
-from grpo_recipes.contract.findings.finding import Finding, Mark, Path
-from grpo_recipes.yaml.page import Page
+from grpo_recipes.contract.findings.finding import Finding, Mark, Path, below
+from grpo_recipes.yaml import ids
+from grpo_recipes.yaml.page import Page, visible_text
 from grpo_recipes.yaml.refusals import STRING_TAG, Event, Refusals
-from grpo_recipes.yaml.scalars import CURLY_QUOTES, WORDS, RefusedScalar, curly_quoted, read_plain
+from grpo_recipes.yaml.scalars import CURLY_QUOTES, TEXTS, WORDS, RefusedScalar, curly_quoted, read_plain
 
 MAX_DEPTH = 32
 MAX_VALUES = 20_000
@@ -130,12 +130,18 @@ class Reader:
     def _document(self, event: Event) -> None:
         self._documents += 1
         if self._documents > 1:
-            self.refuse.second_document(event)
+            self.refuse.give_up(ids.SECOND_DOCUMENT, "a second document starts here", event, "remove what follows")
 
     def _count(self, event: Event, size: int = 1) -> None:
         self._values += size
         if self._values > MAX_VALUES:
-            self.refuse.too_many_values(event, MAX_VALUES, has_aliases=bool(self._anchors))
+            message = f"the file holds more than {MAX_VALUES:,} values, with aliases expanded"
+            self.refuse.give_up(ids.TOO_MANY_VALUES, message, event, "keep data in a data file")
+
+    def _refuse_depth(self, event: Event, height: int) -> None:
+        if len(self._open) + height > MAX_DEPTH:
+            message = f"lists and mappings are nested more than {MAX_DEPTH} levels deep"
+            self.refuse.give_up(ids.TOO_DEEP, message, event, "look for a bracket that is not closed")
 
     def _node(self, event: Event) -> Node:
         path, start, end = self._place(), event.start_mark, event.end_mark
@@ -162,13 +168,19 @@ class Reader:
         else:
             if event.value.lower() in WORDS:
                 self.words.add(node.path)
-            node.value = self._plain(event)
+            node.value = self._plain(event, node.path)
+        if "\\" in event.value or self.page.text.startswith(" #", event.end_mark.index):
+            from grpo_recipes.yaml.not_the_text import not_the_text  # its patterns take a millisecond to compile
+
+            self.refuse.findings += not_the_text(self.page, event, self._path(), node.value)
         if not event.value.isascii():
             self.refuse.invisible_in_text(event, self._path())
         self._add(node, event, event.anchor)
 
-    def _plain(self, event: Event) -> object:
+    def _plain(self, event: Event, path: Path) -> object:
         value = read_plain(event.value)
+        if value.__class__ is not str and value is not None and path[:2] == TEXTS:
+            return event.value
         if value.__class__ is str and event.value[0] in CURLY_QUOTES:
             value = curly_quoted(event.value) or value
         if not isinstance(value, RefusedScalar):
@@ -185,7 +197,8 @@ class Reader:
         elif not event.value.isprintable():
             parent.key = self.refuse.invisible_in_key(event, self._path())
         elif not event.style and event.value == "<<":
-            self.refuse.merge_key(event, self._path())
+            fix = "put the shared part into a separate file and write at the top level: extends: base.yaml"
+            self.refuse.add(ids.MERGE_KEY, "the key << is not allowed", self._path(), self.refuse.mark(event), fix)
             parent.key = None
         elif not event.style and not isinstance(read_plain(event.value), str):
             self.refuse.key_not_text(event, self._path(), event.value)
@@ -195,8 +208,7 @@ class Reader:
             self.words.difference_update(below(parent.node.value[parent.key], self._place()))
 
     def _start(self, event: Event) -> None:
-        if len(self._open) >= MAX_DEPTH:
-            self.refuse.too_deep(event, MAX_DEPTH)
+        self._refuse_depth(event, 1)
         self._count(event)
         node, is_key = self._node(event), self._awaits_key()
         node.height, node.value = 1, {} if event.__class__ is MappingStartEvent else []
@@ -219,7 +231,7 @@ class Reader:
         text = self.page.text[start.start_mark.index : event.end_mark.index] if start.flow_style else ""
         if text.startswith("{{") and text.endswith("}}"):
             del self.refuse.findings[closed.findings_before :]
-            self.refuse.unquoted_template(start, event, self._path(), text)
+            self.refuse.add_unquoted_template(start, event, self._path(), text)
             node = Node(node.line, node.column, node.end, node.path, text)
         for key, lines in closed.lines.items():
             if len(lines) > 1 and node.value.__class__ is dict:
@@ -230,21 +242,22 @@ class Reader:
         name = event.anchor
         node = self._anchors.get(name)
         if node is None:
-            self.refuse.alias(event, self._path(), name, is_recursive=name in self._anchors)
+            message = f"the alias *{visible_text(name, 40)} has no complete anchor before it"
+            fix = f'for the text, write it in quotes: "*{visible_text(name, 40)}"'
+            self.refuse.give_up(ids.ALIAS, message, event, fix, self._path())
         if self._awaits_key():
             self.refuse.key_not_text(event, self._path(), None)
             self._open[-1].key_event = event
             return
-        if len(self._open) + node.height > MAX_DEPTH:
-            self.refuse.too_deep(event, MAX_DEPTH)
+        self._refuse_depth(event, node.height)
         self._count(event, node.size)
         here = self._node(event)
         here.value, here.size, here.height = copy.deepcopy(node.value), node.size, node.height
-        for place in below(node.value, node.path):
-            to = (*here.path, *place[len(node.path) :])
-            if place in self.marks:  # the root and a key have none
-                self.marks[to] = self.marks[place]
-            if place in self.words:
+        for path in below(node.value, node.path):
+            to = (*here.path, *path[len(node.path) :])
+            if path in self.marks:  # the root and a key have none
+                self.marks[to] = self.marks[path]
+            if path in self.words:
                 self.words.add(to)
         self._add(here, event, None)
 
@@ -274,25 +287,14 @@ class Reader:
         event, key = parent.key_event, parent.key
         parent.key_event = parent.key = None
         assert event is not None
-        place = self._node(event)
-        line = place.line
+        start = self._node(event)
+        line = start.line
         if key is not None:
             parent.lines.setdefault(key, []).append(line)
             parent.node.value[key] = node.value
-        return line, place.column, node.end if node.line == line else self._after_colon(line, place.end)
+        return line, start.column, node.end if node.line == line else self._after_colon(line, start.end)
 
     def _after_colon(self, line: int, column: int) -> int:
         text = self.page.lines[line]
         rest = text[column:].lstrip()
         return len(text) - len(rest) + 1 if rest.startswith(":") else column
-
-
-def below(value: object, path: Path) -> Iterator[Path]:
-    """The path of a value and of everything below it."""
-    yield path
-    if isinstance(value, dict):
-        for key, inner in value.items():
-            yield from below(inner, (*path, key))
-    elif isinstance(value, list):
-        for index, inner in enumerate(value):
-            yield from below(inner, (*path, index))

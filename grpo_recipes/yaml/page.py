@@ -16,7 +16,7 @@ _UNSAFE = r"[\x00-\x08\x0a-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u
 _LINE_BREAK = re.compile(r"\r\n|\r|\n")
 
 
-def forbidden(text: str) -> re.Match[str] | None:
+def find_forbidden(text: str) -> re.Match[str] | None:
     """The first character that YAML refuses, or that is a line break in YAML 1.1 but not in 1.2.
 
     The wide range takes milliseconds to compile, so a plain ASCII text is searched with the narrow one.
@@ -58,10 +58,10 @@ def printable(line: str) -> str:
     """
     if line.isprintable():
         return line
-    return re.sub(_UNSAFE, lambda found: chr(0x2400 + ord(found[0])) if ord(found[0]) < 0x20 else "\ufffd", line)
+    return re.sub(_UNSAFE, lambda match: chr(0x2400 + ord(match[0])) if ord(match[0]) < 0x20 else "\ufffd", line)
 
 
-def shown(text: str, limit: int = 60) -> str:
+def visible_text(text: str, limit: int = 60) -> str:
     """User text for a message: cut at `limit` characters, everything unprintable escaped."""
     escaped = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text[:limit])
     if len(text) > limit or len(escaped) > 2 * limit:
@@ -83,16 +83,16 @@ _OTHER_ENCODINGS = {b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16"}
 def read_recipe(path: str) -> str | Finding:
     """The file's text without a byte order mark, or the finding why it cannot be read."""
     content = _content(path)
-    return content if isinstance(content, Finding) else _decoded(content, path)
+    return content if isinstance(content, Finding) else _decode(content, path)
 
 
 def _content(path: str) -> bytes | Finding:
-    name = shown(path, LONGEST_PATH)
+    name = visible_text(path, LONGEST_PATH)
     if os.path.islink(path) and not os.path.realpath(path).endswith((".yaml", ".yml")):
         # Mistakes in a recipe are printed, and a different kind of file may hold secrets.
         return _unreadable(
             f"{name} is a link to a file that is not .yaml",
-            f"it leads to {shown(os.path.realpath(path))}",
+            f"it leads to {visible_text(os.path.realpath(path))}",
             "name a recipe",
         )
     try:
@@ -113,12 +113,12 @@ def _content(path: str) -> bytes | Finding:
         return _unreadable(f"{name} may not be read", "the system refuses it", f"chmod u+r {name}")
     except (OSError, ValueError) as error:
         reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
-        return _unreadable(f"{name} cannot be read", f"the system says: {shown(reason)}", "check the path")
+        return _unreadable(f"{name} cannot be read", f"the system says: {visible_text(reason)}", "check the path")
     return _too_large(name, len(content)) if len(content) > MAX_BYTES else content
 
 
-def _decoded(content: bytes, path: str) -> str | Finding:
-    name = shown(path, LONGEST_PATH)
+def _decode(content: bytes, path: str) -> str | Finding:
+    name = visible_text(path, LONGEST_PATH)
     encoding = _OTHER_ENCODINGS.get(content[:2])
     because, fix = "a recipe is UTF-8 text", "save the file as UTF-8"
     if encoding is not None:
@@ -159,4 +159,4 @@ def _nearest(path: str) -> str:
     except (OSError, ValueError):
         return "check the path"
     close = nearest_words(name, names[:1000], cutoff=0.6)
-    return shown(os.path.join(folder, close[0]), LONGEST_PATH) if close else "check the path"
+    return visible_text(os.path.join(folder, close[0]), LONGEST_PATH) if close else "check the path"

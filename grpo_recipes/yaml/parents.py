@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 import grpo_recipes
 from grpo_recipes.contract.findings.finding import Finding, Mark
-from grpo_recipes.contract.findings.wording import listed, nearest_words
+from grpo_recipes.contract.findings.wording import join_items, nearest_words
 from grpo_recipes.yaml import ids
-from grpo_recipes.yaml.page import shown
+from grpo_recipes.yaml.page import visible_text
 
 ANCHOR = "quickstart.yaml"
 DISTRIBUTION = "grpo-recipes"
@@ -34,8 +34,8 @@ class Place(NamedTuple):
 
 def parent_place(chain: Sequence[Place], written: object, mark: Mark) -> Place | Finding:
     """The file that the `extends` of a chain's last recipe names, or why it cannot be used. chain: nearest first."""
-    place = _place(chain[-1], written, mark)
-    return place if isinstance(place, Finding) else _refused(place, chain, mark) or place
+    parent = _place(chain[-1], written, mark)
+    return parent if isinstance(parent, Finding) else _chain_finding(parent, chain, mark) or parent
 
 
 def _place(child: Place, written: object, mark: Mark) -> Place | Finding:
@@ -46,29 +46,29 @@ def _place(child: Place, written: object, mark: Mark) -> Place | Finding:
     if not isinstance(written, str) or not written or "\0" in written:
         return _no_name(mark)
     if written.startswith(PREFIX):
-        return _shipped(written, mark)
+        return _find_shipped(written, mark)
     beside = Place(_beside(child.name, written), _beside(child.path, written))
     for suffix in ("",) if written.endswith(SUFFIXES) else SUFFIXES:
         if os.path.exists(beside.path + suffix):
-            found = Place(beside.name + suffix, beside.path + suffix)
-            return _named(found, child) if _leads_to_yaml(found) else _no_yaml(found, mark)
+            file = Place(beside.name + suffix, beside.path + suffix)
+            return _with_shipped_name(file, child) if _leads_to_yaml(file) else _no_yaml(file, mark)
     if os.path.isdir(beside.path):
         return beside  # the reader refuses it as a directory
     return _missing(written, beside, child, mark)
 
 
-def _refused(place: Place, chain: Sequence[Place], mark: Mark) -> Finding | None:
+def _chain_finding(parent: Place, chain: Sequence[Place], mark: Mark) -> Finding | None:
     """Why a chain cannot have one more parent: a cycle, or too many."""
-    real = os.path.realpath(place.path)
-    paths = [os.path.realpath(one.path) for one in chain]
+    real = os.path.realpath(parent.path)
+    paths = [os.path.realpath(link.path) for link in chain]
     if real in paths:
-        names = [one.name for one in chain[paths.index(real) :]]
-        circle = " -> ".join(shown(os.path.basename(name), 20) for name in [*names[:4], names[0]])
+        names = [link.name for link in chain[paths.index(real) :]]
+        circle = " -> ".join(visible_text(os.path.basename(name), 20) for name in [*names[:4], names[0]])
         message = "the files extend each other in a circle" if len(names) > 1 else "the file extends itself"
         return _finding(ids.EXTENDS_CYCLE, message, mark, f"the circle is {circle}", "remove one extends of the circle")
     if len(chain) > MAX_PARENTS:
         message = f"more than {MAX_PARENTS} files are chained by extends"
-        because = f"{shown(chain[0].name)} reaches this file after {MAX_PARENTS} others"
+        because = f"{visible_text(chain[0].name)} reaches this file after {MAX_PARENTS} others"
         return _finding(ids.EXTENDS_TOO_DEEP, message, mark, because, "put some of them into one file")
     return None
 
@@ -77,33 +77,33 @@ def _beside(file: str, written: str) -> str:
     return os.path.join(os.path.dirname(file), written)
 
 
-def _named(place: Place, child: Place) -> Place:
+def _with_shipped_name(parent: Place, child: Place) -> Place:
     """A recipe next to a shipped one, or a base below it, counts as shipped and gets its name."""
     if not child.name.startswith(PREFIX):
-        return place
-    folder, own = (os.path.dirname(os.path.realpath(one.path)) for one in (place, child))
-    stem = os.path.splitext(os.path.basename(place.path))[0]
+        return parent
+    folder, own = (os.path.dirname(os.path.realpath(file.path)) for file in (parent, child))
+    stem = os.path.splitext(os.path.basename(parent.path))[0]
     if os.path.basename(folder) == BASES and folder in (own, os.path.join(own, BASES)):
-        return Place(f"{PREFIX}{BASES}/{stem}", place.path)
-    return Place(f"{PREFIX}{stem}" if folder == own else place.path, place.path)
+        return Place(f"{PREFIX}{BASES}/{stem}", parent.path)
+    return Place(f"{PREFIX}{stem}" if folder == own else parent.path, parent.path)
 
 
-def _leads_to_yaml(place: Place) -> bool:
-    return os.path.isdir(place.path) or os.path.realpath(place.path).endswith(SUFFIXES)
+def _leads_to_yaml(file: Place) -> bool:
+    return os.path.isdir(file.path) or os.path.realpath(file.path).endswith(SUFFIXES)
 
 
-def _shipped(written: str, mark: Mark) -> Place | Finding:
+def _find_shipped(written: str, mark: Mark) -> Place | Finding:
     name = written.removeprefix(PREFIX).removesuffix(".yaml")
     known = shipped_files() | shipped_bases()
     if name in known:
         return Place(PREFIX + name, str(known[name]))
-    message = f"no shipped recipe is named {shown(name)}"
+    message = f"no shipped recipe is named {visible_text(name)}"
     if not known:
         because, fix = "the shipped recipes are not installed", "install the package grpo-recipes from its wheel"
         return _finding(ids.EXTENDS_VALUE, message, mark, because, fix)
     near = nearest_words(name[:100], known, cutoff=0.5)
     fix = f"extends: {PREFIX}{near[0]}" if near else "grpo-run init --list shows them"
-    return _finding(ids.EXTENDS_VALUE, message, mark, f"there are {_listed(known)}", fix)
+    return _finding(ids.EXTENDS_VALUE, message, mark, f"there are {_names_text(known)}", fix)
 
 
 def _no_name(mark: Mark) -> Finding:
@@ -111,8 +111,8 @@ def _no_name(mark: Mark) -> Finding:
     return _finding(ids.EXTENDS_VALUE, "extends does not name a file", mark, because, "extends: base.yaml")
 
 
-def _no_yaml(place: Place, mark: Mark) -> Finding:
-    message = f"{shown(place.name, 80)} is a link to a file that is not .yaml"
+def _no_yaml(file: Place, mark: Mark) -> Finding:
+    message = f"{visible_text(file.name, 80)} is a link to a file that is not .yaml"
     because = "extends only reads .yaml and .yml files"
     return _finding(ids.EXTENDS_VALUE, message, mark, because, "put the recipe itself there")
 
@@ -125,9 +125,9 @@ def _missing(written: str, beside: Place, child: Place, mark: Mark) -> Finding:
     fix = f"extends: {os.path.join(os.path.dirname(written), near[0] + ('' if whole else SUFFIXES[0]))}" if near else ""
     if not fix and stem in shipped_files():
         fix = f"extends: {PREFIX}{stem}"
-    because = f"its folder has {_listed(there)}" if there else "its folder has no recipe, or does not exist"
-    message = f"{shown(beside.name + whole, 80)} does not exist"
-    return _finding(ids.UNREADABLE, message, mark, because, shown(fix, 100) or "check the path")
+    because = f"its folder has {_names_text(there)}" if there else "its folder has no recipe, or does not exist"
+    message = f"{visible_text(beside.name + whole, 80)} does not exist"
+    return _finding(ids.UNREADABLE, message, mark, because, visible_text(fix, 100) or "check the path")
 
 
 def _recipes_of(folder: str, child: Place) -> list[str]:
@@ -144,8 +144,8 @@ def _same_folder(folder: str, child: Place) -> bool:
     return os.path.realpath(folder) == os.path.realpath(os.path.dirname(child.path))
 
 
-def _listed(names: Iterable[str]) -> str:
-    return listed([shown(name, 40) for name in names], MOST_NAMES)
+def _names_text(names: Iterable[str]) -> str:
+    return join_items([visible_text(name, 40) for name in names], MOST_NAMES)
 
 
 def _finding(rule: str, message: str, mark: Mark, because: str, fix: str) -> Finding:
@@ -157,8 +157,8 @@ def shipped_folder() -> Path | None:
 
     `pip install --target` moves the package's data next to the package, and leaves the original paths in its RECORD.
     """
-    place = Path(grpo_recipes.__file__).parents[1]
-    for beside in (place / "recipes", place / "share" / DISTRIBUTION / "recipes"):
+    root = Path(grpo_recipes.__file__).parents[1]
+    for beside in (root / "recipes", root / "share" / DISTRIBUTION / "recipes"):
         if (beside / ANCHOR).is_file():
             return beside
     from importlib.metadata import PackageNotFoundError, files  # a checkout does not need it
@@ -167,8 +167,8 @@ def shipped_folder() -> Path | None:
         installed = files(DISTRIBUTION) or []
     except PackageNotFoundError:
         installed = []
-    found = (Path(str(one.locate())) for one in installed if one.parts[-2:] == ("recipes", ANCHOR))
-    return next((path.resolve().parent for path in found if path.is_file()), None)
+    anchors = (Path(str(file.locate())) for file in installed if file.parts[-2:] == ("recipes", ANCHOR))
+    return next((path.resolve().parent for path in anchors if path.is_file()), None)
 
 
 def shipped_files() -> dict[str, Path]:

@@ -3,9 +3,9 @@
 import re
 from typing import Any, NoReturn
 
-from grpo_recipes.contract.findings.finding import Finding, Mark, Patch, Path, dotted
+from grpo_recipes.contract.findings.finding import Finding, Mark, Patch, Path, path_text
 from grpo_recipes.yaml import ids
-from grpo_recipes.yaml.page import Page, page_of, shown, single_quoted
+from grpo_recipes.yaml.page import Page, page_of, single_quoted, visible_text
 from grpo_recipes.yaml.scalars import RefusedScalar
 
 Event = Any
@@ -14,7 +14,6 @@ Event = Any
 STRING_TAG = "tag:yaml.org,2002:str"
 MAX_FIX = 100
 UNQUOTED = "a template that starts with {{ is not quoted"
-READ_AS_A_MAPPING = "YAML reads { as the start of a mapping"
 
 _CONTROL = r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]"
 _TAGS = "\U000e0000-\U000e007f"
@@ -41,74 +40,90 @@ class Refusals:
         return self.page.mark(start.line, start.column, end.column if end.line == start.line else 1 << 30)
 
     def add(
-        self, rule: str, message: str, path: Path, mark: Mark, because: str, fix: str, patch: tuple[Patch, ...] = ()
+        self,
+        rule: str,
+        message: str,
+        path: Path,
+        mark: Mark,
+        fix: str,
+        because: str = "",
+        patch: tuple[Patch, ...] = (),
     ) -> None:
-        """Adds a finding."""
-        self.findings.append(Finding(rule, "error", message, named(path), mark, (because,), fix, patch))
+        """Adds a finding. because: by default, the meaning of the rule."""
+        because = because or ids.MEANINGS[rule]
+        self.findings.append(Finding(rule, "error", message, key_text(path), mark, (because,), fix, patch))
+
+    def give_up(self, rule: str, message: str, event: Event, fix: str, path: Path = ()) -> NoReturn:
+        """Adds a finding after which nothing more can be read."""
+        self.add(rule, message, path, self.mark(event), fix)
+        raise GivenUp
 
     def scalar(self, event: Event, path: Path, refusal: RefusedScalar) -> None:
         """Reports a plain scalar that YAML readers disagree on."""
         fix = _entry(path, refusal.written) or "write a text in quotes, a number in decimal digits"
-        self.add(refusal.rule, refusal.message, path, self.mark(event), "", fix, _patch(path, refusal.value))
+        self.add(refusal.rule, refusal.message, path, self.mark(event), fix, patch=_patch(path, refusal.value))
         self.findings[-1] = self.findings[-1]._replace(because=refusal.because)
 
     def tag(self, event: Event, path: Path, text: str | None) -> None:
         """Reports a tag; text: of the tagged scalar, else None."""
         tag = event.tag.replace("tag:yaml.org,2002:", "!!", 1)
-        because = "a tag asks the reader to build an object; a recipe holds plain values only"
-        fix = f"remove {shown(tag, 40)}"
-        patch: tuple[Patch, ...] = ()
+        fix, patch = f"remove {visible_text(tag, 40)}", _patch((), None)
         if text is not None and event.tag == STRING_TAG:
             fix, patch = _entry(path, single_quoted(text)) or "write the text in quotes", _patch(path, text)
-        self.add(ids.TAG, f"the tag {shown(tag, 40)} is not allowed", path, self.mark(event), because, fix, patch)
-
-    def merge_key(self, event: Event, path: Path) -> None:
-        """Reports an unquoted << key."""
-        because = "YAML 1.2 has no merge key, and YAML 1.1's replaces nested maps instead of merging them"
-        fix = "put the shared part into a separate file and write at the top level: extends: base.yaml"
-        self.add(ids.MERGE_KEY, "the merge key << is not allowed", path, self.mark(event), because, fix)
+        self.add(ids.TAG, f"the tag {visible_text(tag, 40)} is not allowed", path, self.mark(event), fix, patch=patch)
 
     def key_not_text(self, event: Event, path: Path, text: str | None) -> None:
         """Reports a key that is not text; text: of a plain scalar, None for a list, a mapping or an alias."""
         message = "a list, a mapping or an alias is used as a key"
-        because, fix = "keys are text", "write the key as a word"
+        because, fix = "", "write the key as a word"
         if text is not None:
-            message = f"the key {shown(text, 40)} is not text" if text else "a key is empty"
-            because = "unquoted, YAML reads it as a number, a boolean or null, depending on the version"
-            fix = f'"{shown(text, 40)}":'
-        self.add(ids.KEY_NOT_TEXT, message, path, self.mark(event), because, fix)
+            message = f"the key {visible_text(text, 40)} is not text" if text else "a key is empty"
+            fix = f'"{visible_text(text, 40)}":'
+            before = re.search(r"(-?[0-9]+),$", self.page.text[: event.start_mark.index][-20:])
+            if before is not None:
+                because, fix = f"in {{...}} a comma ends the value {before[1]}", f"a decimal point: {before[1]}.{text}"
+        self.add(ids.KEY_NOT_TEXT, message, path, self.mark(event), fix, because)
 
     def duplicate_key(self, key: str, lines: list[int], mark: Mark, path: Path) -> None:
         """Reports a duplicate key of a mapping; lines count from 0, mark: of the last one."""
         numbers = ", ".join([str(line + 1) for line in lines[:5]] + ["..."] * (len(lines) > 5))
         times = "twice" if len(lines) == 2 else f"{len(lines)} times"
-        message = f"{shown(key, 40)} is written {times}, on lines {numbers}"
-        because = "YAML readers keep the last one and silently drop the others"
-        fix = f"keep one {shown(key, 40)} and remove the others"
-        self.add(ids.DUPLICATE_KEY, message, path, mark, because, fix)
+        message, fix = (
+            f"{visible_text(key, 40)} is written {times}, on lines {numbers}",
+            f"keep one {visible_text(key, 40)}",
+        )
+        self.add(ids.DUPLICATE_KEY, message, path, mark, fix)
 
-    def unquoted_template(self, start: Event, end: Event, path: Path, text: str) -> None:
+    def add_unquoted_template(self, start: Event, end: Event, path: Path, text: str) -> None:
         """Reports an unquoted template {{ ... }}, which YAML reads as a mapping with a mapping as its key."""
         first, last = start.start_mark, end.end_mark
         mark = self.page.mark(first.line, first.column, last.column if last.line == first.line else 1 << 30)
         fix = _entry(path, double_quoted(text)) or "write the template in quotes"
-        self.add(ids.UNQUOTED_TEMPLATE, UNQUOTED, path, mark, READ_AS_A_MAPPING, fix, _patch(path, text))
+        self.add(ids.UNQUOTED_TEMPLATE, UNQUOTED, path, mark, fix, patch=_patch(path, text))
 
     def control_characters(self, event: Event, path: Path) -> str:
         """The intended text of a double-quoted scalar; reports an escape that turned into a control character."""
         text: str = event.value
-        found = None if text.isprintable() else re.search(_CONTROL, text)
-        if found is None:
+        if text.isprintable():
+            return text
+        from grpo_recipes.yaml.not_the_text import is_pattern, tab_of_tex, with_tex  # few recipes have such a text
+
+        match = re.search(_CONTROL, text)
+        if match is None:
+            self.findings += tab_of_tex(self.page, event, path)
             return text
         raw = self.page.text[event.start_mark.index + 1 : event.end_mark.index - 1]
-        meant, written = _meant(raw)
-        message = f"the text in double quotes contains the control character U+{ord(found[0]):04X}"
+        meant, written = _intended_text(raw)
+        if meant is not None and is_pattern(path):
+            meant = with_tex(meant)
+            written = single_quoted(meant)
+        message = f"the text in double quotes contains the control character U+{ord(match[0]):04X}"
         letters = [escape[1] for escape in re.finditer(_ESCAPE, raw) if escape[1] in _CONTROL_LETTERS]
         because = f"in double quotes \\{letters[0]} is an escape for it" if letters else "no recipe value needs one"
         fix = _entry(path, written) if meant is not None else None
         fix = fix or "write the text in single quotes, where a backslash is a backslash"
         patch = _patch(path, meant) if meant else ()
-        self.add(ids.CONTROL_CHARACTER, message, path, self.mark(event), because, fix, patch)
+        self.add(ids.CONTROL_CHARACTER, message, path, self.mark(event), fix, because, patch)
         return meant or text
 
     def invisible_in_key(self, event: Event, path: Path) -> str:
@@ -116,16 +131,15 @@ class Refusals:
         key: str = event.value
         visible = "".join(character for character in key if character.isprintable())
         hidden = next(character for character in key if not character.isprintable())
-        message = f"the key {shown(key, 40)} contains the invisible character U+{ord(hidden):04X}"
-        because = "a key with it looks like another key"
-        fix = f"{shown(visible, 40)}:" if visible else "write the key as a word"
-        self.add(ids.CONTROL_CHARACTER, message, (*path[:-1], visible), self.mark(event), because, fix)
+        message = f"the key {visible_text(key, 40)} contains the invisible character U+{ord(hidden):04X}"
+        fix = f"{visible_text(visible, 40)}:" if visible else "write the key as a word"
+        self.add(ids.CONTROL_CHARACTER, message, (*path[:-1], visible), self.mark(event), fix)
         return visible
 
     def invisible_in_text(self, event: Event, path: Path) -> None:
         """Warns about the first invisible character of a value, unless it joins letters or emoji."""
         start, text = event.start_mark.index, self.page.text[event.start_mark.index : event.end_mark.index]
-        places = [found for found in re.finditer(_INVISIBLE, text) if found[1]]
+        places = [match for match in re.finditer(_INVISIBLE, text) if match[1]]
         if not places:
             return
         from unicodedata import name  # few recipes have any
@@ -137,40 +151,9 @@ class Refusals:
         if len(places) > 1:
             because.append(f"the text has {len(places)} such characters")
         fix = f"remove it, or write it as {hidden.encode('unicode_escape').decode()} in double quotes if it is intended"
-        self.findings.append(Finding(ids.CONTROL_CHARACTER, "warning", message, named(path), mark, tuple(because), fix))
-
-    def second_document(self, event: Event) -> NoReturn:
-        """Reports a second `---`."""
-        fix = "remove this line and what follows, or put it into a separate file"
-        self._give_up(ids.SECOND_DOCUMENT, "a second document starts here", event, "a recipe is one document", fix)
-
-    def too_deep(self, event: Event, limit: int) -> NoReturn:
-        """Reports lists and mappings nested below the limit."""
-        message = f"lists and mappings are nested more than {limit} levels deep"
-        fix = "look for a bracket that is not closed"
-        self._give_up(ids.TOO_DEEP, message, event, "a recipe needs fewer than ten", fix)
-
-    def too_many_values(self, event: Event, limit: int, has_aliases: bool) -> NoReturn:
-        """Reports more values than the limit, aliases expanded."""
-        counted = ", with aliases expanded" if has_aliases else ""
-        message = f"the file holds more than {limit:,} values{counted}"
-        fix = "remove the aliases that repeat each other" if has_aliases else "keep data in a data file"
-        self._give_up(ids.TOO_MANY_VALUES, message, event, "a recipe needs a few hundred", fix)
-
-    def alias(self, event: Event, path: Path, name: str, is_recursive: bool) -> NoReturn:
-        """Reports an alias without a complete anchor before it."""
-        known = shown(name, 40)
-        message = f"the alias *{known} has no anchor &{known} before it"
-        because = "* at the start of a value names an anchor"
-        fix = f'for the text, write it in quotes: "*{known}"'
-        if is_recursive:
-            message = f"the alias *{known} is inside its own anchor"
-            because, fix = "it would contain itself without end", "write out the value that is meant"
-        self._give_up(ids.ALIAS, message, event, because, fix, path)
-
-    def _give_up(self, rule: str, message: str, event: Event, because: str, fix: str, path: Path = ()) -> NoReturn:
-        self.add(rule, message, path, self.mark(event), because, fix)
-        raise GivenUp
+        self.findings.append(
+            Finding(ids.CONTROL_CHARACTER, "warning", message, key_text(path), mark, tuple(because), fix)
+        )
 
 
 def double_quoted(text: str) -> str:
@@ -178,23 +161,23 @@ def double_quoted(text: str) -> str:
     return single_quoted(text) if '"' in text or "\\" in text else f'"{text}"'
 
 
-def named(path: Path) -> str:
+def key_text(path: Path) -> str:
     """The key of a path for a finding, cut if it is very long."""
-    return shown(dotted(path), 200)
+    return visible_text(path_text(path), 200)
 
 
 def _entry(path: Path, written: str) -> str | None:
     """The line to paste, or None if it would be too long."""
     if len(written) > MAX_FIX or not written.isprintable():
         return None
-    return f"{shown(path[-1], 40)}: {written}" if path and isinstance(path[-1], str) else written
+    return f"{visible_text(path[-1], 40)}: {written}" if path and isinstance(path[-1], str) else written
 
 
 def _patch(path: Path, value: object) -> tuple[Patch, ...]:
     return (Patch(path, value),) if path else ()
 
 
-def _meant(raw: str) -> tuple[str | None, str]:
+def _intended_text(raw: str) -> tuple[str | None, str]:
     """The intended text of a double-quoted source, and how to write it; None if it is ambiguous.
 
     It is clear if all other escapes are escaped quotes and backslashes; next to \\n or \\t the intention is unknown.

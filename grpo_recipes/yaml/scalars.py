@@ -9,10 +9,13 @@ import re
 from typing import NamedTuple
 
 from grpo_recipes.yaml import ids
-from grpo_recipes.yaml.page import shown
+from grpo_recipes.yaml.page import visible_text
 
 WORDS = frozenset({"yes", "no", "on", "off", "y", "n"})
 """Plain words, in lower case, that YAML 1.1 reads as booleans and YAML 1.2 as text."""
+
+TEXTS = ("launch", "environment")
+"""The map whose numbers and booleans are texts, exactly as written."""
 
 CURLY_QUOTES = frozenset("\u201c\u201d\u201e\u201f\u2018\u2019\u201a\u201b")
 """The quotes by which word processors and chats replace straight ones."""
@@ -68,7 +71,7 @@ def curly_quoted(text: str) -> RefusedScalar | None:
     return RefusedScalar(
         ids.SYNTAX,
         f"{text[0]} and {text[-1]} are not quotes in YAML",
-        (f"it would keep them as part of the text: {shown(text, 40)}",),
+        (f"it would keep them as part of the text: {visible_text(text, 40)}",),
         json.dumps(inner, ensure_ascii=False),
         inner,
     )
@@ -83,7 +86,7 @@ def _number(text: str) -> object:
     if _FLOAT.fullmatch(text):
         number = float(text)
         if number == 0 and is_underflow(text):
-            return _too_large(text)._replace(message=f"the number {shown(text, 40)} is too small")
+            return _too_large(text)._replace(message=f"the number {visible_text(text, 40)} is too small")
         return _too_large(text) if math.isinf(number) else number
     if re.fullmatch(_BASED, text):
         return _spelling(text, _integer(text, 0))
@@ -98,15 +101,15 @@ def is_underflow(text: str) -> bool:
     return re.match(r"[-+0.]*[1-9]", text) is not None
 
 
-def _quoted(text: str) -> str:
+def _quote_advice(text: str) -> str:
     return "a text of digits is written in quotes" + (f': "{text}"' if len(text) <= 30 else "")
 
 
 def _too_large(text: str) -> RefusedScalar:
     return RefusedScalar(
         ids.NUMBER_TOO_LARGE,
-        f"the number {shown(text, 40)} is too large",
-        ("integers are kept in 64 bits, floats in IEEE double precision", _quoted(text)),
+        f"the number {visible_text(text, 40)} is too large",
+        ("integers are kept in 64 bits, floats in IEEE double precision", _quote_advice(text)),
         f'"{text}"',
         text,
     )
@@ -122,8 +125,8 @@ def _integer(text: str, base: int) -> object:
 def _spelling(text: str, value: object) -> RefusedScalar:
     return RefusedScalar(
         ids.NUMBER_SPELLING,
-        f"the number {shown(text, 40)} is not in plain decimal digits",
-        ("YAML readers disagree about a leading zero, 0o, 0x, 0b and digits with _", _quoted(text)),
+        f"the number {visible_text(text, 40)} is not in plain decimal digits",
+        ("YAML readers disagree about a leading zero, 0o, 0x, 0b and digits with _", _quote_advice(text)),
         f'"{text}"' if isinstance(value, str) else repr(value),
         value,
     )
@@ -132,7 +135,7 @@ def _spelling(text: str, value: object) -> RefusedScalar:
 def _base_sixty(text: str) -> RefusedScalar:
     return RefusedScalar(
         ids.BASE_SIXTY,
-        f"{shown(text, 40)} is read as a number by some YAML readers and as text by others",
+        f"{visible_text(text, 40)} is read as a number by some YAML readers and as text by others",
         ("YAML 1.1 reads it as a base-60 number, YAML 1.2 as text",),
         f'"{text}"',
         text,

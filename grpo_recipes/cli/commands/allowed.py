@@ -23,13 +23,13 @@ def allowed(forget: str | None, as_json: bool) -> int:
         if not folders.forget(forget):
             raise Refusal.of(f"folder {forget} was not allowed", fix="grpo-run allowed lists them")
         click.echo(redact(f"forgot {forget}"), err=True)
-    folders_allowed = folders.listed()
+    folders_allowed = folders.allowed_folders()
     if as_json:
-        rows = [{"path": entry.folder.path, "since": entry.since} for entry in folders_allowed]
+        rows = [{"path": entry.path, "since": entry.since} for entry in folders_allowed]
         click.echo(redact(json.dumps({"folders": rows}, indent=2)))
         return EXIT_DONE
     for entry in folders_allowed:
-        click.echo(redact(f"{entry.since}  {entry.folder.path}"))
+        click.echo(redact(f"{entry.since}  {entry.path}"))
     if not folders_allowed:
         click.echo("no folder is allowed", err=True)
     return EXIT_DONE

@@ -11,7 +11,7 @@ import click
 from grpo_recipes.cli.completion import files
 from grpo_recipes.cli.launching import allow_code_option
 from grpo_recipes.cli.options import a_run
-from grpo_recipes.cli.trained_run import image_part, print_answer, trained_run
+from grpo_recipes.cli.trained_run import image_part, print_answer, read_trained_run
 from grpo_recipes.contract.exits import EXIT_DONE, EXIT_FAILED, Refusal
 from grpo_recipes.contract.secrets.redact import redact
 from grpo_recipes.report.trained_text import conversation_text, reply_text
@@ -33,7 +33,7 @@ def chat(run: str, greedy: bool, allowed: tuple[str, ...], as_json: bool) -> int
     \b
     grpo-run chat runs/addition-20260101-120000
     """
-    plan, folder = trained_run(run, allowed, with_rewards=False, with_tools=True)
+    plan, folder = read_trained_run(run, allowed, with_rewards=False, with_tools=True)
     from grpo_recipes.launch.worker_part import Exchange, part_answer  # only needed to run something
 
     if sys.stdin is None:  # the caller closed it

@@ -51,7 +51,7 @@ class BashWords(BashComplete):
         args, incomplete = self.get_completion_args()
         items = self.get_completions(args, incomplete)
         breaks = set(os.environ.get("COMP_WORDBREAKS", "")) & {"=", ":"}
-        cut = max((incomplete.rfind(one) + 1 for one in breaks), default=0)
+        cut = max((incomplete.rfind(mark) + 1 for mark in breaks), default=0)
         typed = incomplete[:cut]  # click strips it itself from the value of an option
         return "\n".join(
             f"plain,{item.value.removeprefix(typed)}" if item.type == "plain" else f"{item.type}," for item in items

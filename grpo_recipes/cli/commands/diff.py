@@ -8,8 +8,8 @@ import click
 
 from grpo_recipes.cli.completion import files
 from grpo_recipes.cli.launching import names_a_plan
-from grpo_recipes.cli.options import RunOptions, accept_option, chosen_stack, set_option
-from grpo_recipes.cli.resolving import resolved
+from grpo_recipes.cli.options import RunOptions, accept_option, choose_stack, set_option
+from grpo_recipes.cli.resolving import resolve_recipe
 from grpo_recipes.compare.differences import differences
 from grpo_recipes.contract.exits import EXIT_DIFFERENT, EXIT_DONE, EXIT_NOT_STARTED, Refusal
 from grpo_recipes.contract.secrets.redact import redact
@@ -18,17 +18,17 @@ from grpo_recipes.report.diff_text import (
     diff_json,
     diff_markdown,
     diff_text,
-    refused_json,
-    refused_markdown,
-    refused_text,
+    refusal_json,
+    refusal_markdown,
+    refusal_text,
 )
 from grpo_recipes.resolve.resolve import plan_of
 
 # Per format: what prints two plans, and what prints sides of which one is refused.
 FORMATS = {
-    "text": (diff_text, refused_text),
-    "json": (diff_json, refused_json),
-    "markdown": (diff_markdown, refused_markdown),
+    "text": (diff_text, refusal_text),
+    "json": (diff_json, refusal_json),
+    "markdown": (diff_markdown, refusal_markdown),
 }
 
 
@@ -40,12 +40,12 @@ def sides_of(
     targets, overrides, accepted: for recipes only. Raises Refusal for sides that cannot be compared.
     """
     pairs = _pairs(places, targets)
-    written = [names_a_plan(place) for place, _ in pairs]
+    written = [names_a_plan(path) for path, _ in pairs]
     if all(written) and (targets or overrides or accepted):
         raise Refusal.of("--target, --set and --accept need a recipe; plans are compared unchanged")
     sides = [
-        _written(place) if is_plan else _planned(place, target, overrides, accepted)
-        for (place, target), is_plan in zip(pairs, written, strict=True)
+        _side_of_plan(path) if is_plan else _side_of_recipe(path, target, overrides, accepted)
+        for (path, target), is_plan in zip(pairs, written, strict=True)
     ]
     return sides[0], sides[1]
 
@@ -53,7 +53,7 @@ def sides_of(
 def _pairs(places: Sequence[str], targets: Sequence[str]) -> list[tuple[str, str | None]]:
     if len(places) == 2 and len(targets) <= 1:
         target = targets[0] if targets else None
-        return [(place, target) for place in places]
+        return [(path, target) for path in places]
     if len(places) == 1 and len(targets) in (1, 2) and not names_a_plan(places[0]):
         return [(places[0], targets[0] if len(targets) == 2 else None), (places[0], targets[-1])]
     raise Refusal.of(
@@ -62,20 +62,20 @@ def _pairs(places: Sequence[str], targets: Sequence[str]) -> list[tuple[str, str
     )
 
 
-def _planned(recipe: str, target: str | None, overrides: Sequence[str], accepted: Sequence[str]) -> Side:
-    resolution = resolved(recipe, chosen_stack(target), RunOptions(tuple(overrides), accepted=tuple(accepted)))
+def _side_of_recipe(recipe: str, target: str | None, overrides: Sequence[str], accepted: Sequence[str]) -> Side:
+    resolution = resolve_recipe(recipe, choose_stack(target), RunOptions(tuple(overrides), accepted=tuple(accepted)))
     plan = None if resolution.refused else plan_of(resolution)
     return Side(f"{recipe} on {target or 'this machine'}", recipe, plan, resolution.findings)
 
 
-def _written(place: str) -> Side:
-    from grpo_recipes.contract.integrity.used_run import changed_files  # not needed for recipes
+def _side_of_plan(path: str) -> Side:
+    from grpo_recipes.contract.integrity.used_run import find_changed_files  # not needed for recipes
     from grpo_recipes.lock.read_lock import read_lock
 
-    lock = read_lock(place)
-    ran = lock.record if os.path.isdir(place) else None
-    changed = tuple(map(str, changed_files(Path(lock.folder)))) if lock.is_run_folder else ()
-    return Side(place, lock.path, lock.plan, measured=ran, changed=changed)
+    lock = read_lock(path)
+    ran = lock.record if os.path.isdir(path) else None
+    changed = tuple(map(str, find_changed_files(Path(lock.folder)))) if lock.is_run_folder else ()
+    return Side(path, lock.path, lock.plan, measured=ran, changed=changed)
 
 
 @click.command()

@@ -6,7 +6,7 @@ import os
 
 import click
 
-from grpo_recipes.cli.options import chosen_stack, target_option
+from grpo_recipes.cli.options import choose_stack, target_option
 from grpo_recipes.contract.exits import EXIT_DONE
 from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.contract.findings.findings_text import findings_text
@@ -14,15 +14,15 @@ from grpo_recipes.contract.host.child_environment import (
     OF_DEEPSPEED,
     OF_THE_HUB,
     OF_VLLM,
+    find_locked_caches,
     limits,
-    locked_caches,
     small_for_nccl,
 )
 from grpo_recipes.contract.sandbox.run import abi, available
 from grpo_recipes.contract.secrets.redact import redact
 from grpo_recipes.facts.facts import facts_for
 from grpo_recipes.report.findings_formats import finding_value
-from grpo_recipes.report.plan_text import known_text, stack_text
+from grpo_recipes.report.plan_text import defects_text, stack_text
 from grpo_recipes.resolve.known_defects import known_defects
 from grpo_recipes.resolve.stack_findings import stack_findings
 from grpo_recipes.rules._shared.fitting import DRIVER, TRITON, torch_and_driver, triton_compiler
@@ -40,9 +40,9 @@ def doctor(target: str | None, as_json: bool) -> int:
     \b
     grpo-run doctor --json
     """
-    stack = chosen_stack(target)
+    stack = choose_stack(target)
     findings = [
-        *stack_findings(stack, facts_for(stack)),
+        *stack_findings(stack, facts_for(stack), compares_members=True),
         *_missing(stack),
         *_of_the_gpus(stack),
         *_of_the_caches(stack),
@@ -60,9 +60,9 @@ def doctor(target: str | None, as_json: bool) -> int:
         }
         click.echo(redact(json.dumps(value, indent=2)))
     else:
-        said = findings_text(findings, stack.origin) or _nothing_missing(stack)
+        text = findings_text(findings, stack.origin) or _nothing_missing(stack)
         shown = stack_text(stack) if stack.declared else f"{stack_text(stack)}\n{_of_the_sandbox(sandbox)}"
-        click.echo(redact("\n\n".join([shown, said, known_text(known)])))
+        click.echo(redact("\n\n".join([shown, text, defects_text(known)])))
     return EXIT_DONE
 
 
@@ -87,8 +87,8 @@ def _missing(stack: Stack) -> list[Finding]:
 
 def _of_the_gpus(stack: Stack) -> list[Finding]:
     """Problems that prevent training on the GPUs, as the rules would report them for a recipe."""
-    found = {DRIVER: torch_and_driver(stack), TRITON: triton_compiler(stack)}
-    return [Finding(rule, "error", one.message, because=one.because, fix=one.fix) for rule, one in found.items() if one]
+    known = {DRIVER: torch_and_driver(stack), TRITON: triton_compiler(stack)}
+    return [Finding(rule, "error", why.message, because=why.because, fix=why.fix) for rule, why in known.items() if why]
 
 
 def _of_the_caches(stack: Stack) -> list[Finding]:
@@ -99,5 +99,5 @@ def _of_the_caches(stack: Stack) -> list[Finding]:
     packages = [*OF_THE_HUB]
     for package, caches in by_package.items():
         packages += [] if stack.is_absent(package) else caches
-    locked = locked_caches(os.environ, packages, "warning")
+    locked = find_locked_caches(os.environ, packages, "warning")
     return [] if locked is None else [locked]

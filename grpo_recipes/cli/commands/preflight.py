@@ -10,12 +10,12 @@ import click
 
 from grpo_recipes.cli.completion import files
 from grpo_recipes.cli.launching import allow_code_option, ask_trust, recipe_files
-from grpo_recipes.cli.options import RunOptions, accept_option, chosen_stack, set_option, strict_option
-from grpo_recipes.cli.resolving import findings_answer, resolved
+from grpo_recipes.cli.options import RunOptions, accept_option, choose_stack, set_option, strict_option
+from grpo_recipes.cli.resolving import findings_answer, resolve_recipe
 from grpo_recipes.contract.exits import EXIT_DONE, EXIT_NOT_STARTED
 from grpo_recipes.contract.findings.finding import Finding, by_place, has_errors, of_record
-from grpo_recipes.contract.findings.wording import aligned, one_line
-from grpo_recipes.contract.host.child_environment import OF_THE_HUB, OF_VLLM, locked_caches, small_for_nccl
+from grpo_recipes.contract.findings.wording import align_rows, one_line
+from grpo_recipes.contract.host.child_environment import OF_THE_HUB, OF_VLLM, find_locked_caches, small_for_nccl
 from grpo_recipes.contract.host.engines import ENGINES
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.secrets.redact import redact
@@ -90,7 +90,7 @@ def preflight(
     grpo-run preflight recipe.yaml
     """
     asked = RunOptions(**options)
-    resolution = resolved(recipe, chosen_stack(None), asked)
+    resolution = resolve_recipe(recipe, choose_stack(None), asked)
     if resolution.refused or resolution.context is None:
         return _answer(resolution.file, list(resolution.findings), "", asked.as_json)
     from grpo_recipes.lock.pinned import with_pinned_code  # other commands do not need it
@@ -100,8 +100,8 @@ def preflight(
     if on_nodes is not None:
         from grpo_recipes.engines.base import engine_of
 
-        found = engine_of(plan).look(plan, on_nodes, queue_limit, sys.stderr)
-        return _answer(resolution.file, [*resolution.findings, *found], "", asked.as_json)
+        findings = engine_of(plan).look(plan, on_nodes, queue_limit, sys.stderr)
+        return _answer(resolution.file, [*resolution.findings, *findings], "", asked.as_json)
     limits: dict[str, object] = {
         "rows": rows,
         "time_limit": time_limit,
@@ -110,8 +110,8 @@ def preflight(
     here = [*_of_the_caches(plan), *_of_nccl(plan)]
     if has_errors(here):
         return _answer(resolution.file, [*resolution.findings, *here], "", asked.as_json)
-    found, text = _found(plan, resolution.context, limits, strict=asked.strict)
-    news = [finding for finding in found if not _is_reported(finding, resolution.findings)]
+    findings, text = _run_preflight(plan, resolution.context, limits, strict=asked.strict)
+    news = [finding for finding in findings if not _is_reported(finding, resolution.findings)]
     return _answer(resolution.file, [*resolution.findings, *here, *news], text, asked.as_json)
 
 
@@ -122,9 +122,9 @@ def _of_the_caches(plan: Plan) -> list[Finding]:
     """
     is_here = plan.vllm is not None and plan.vllm.mode == "colocate" and plan.world.device == "cuda"
     for_vllm = OF_VLLM if is_here else ()
-    sources = [plan.model.source, *(data.source for data in plan.trained_data.values())]
+    sources = [plan.model.source, *(data.source for data in plan.training_data.values())]
     for_the_hub = OF_THE_HUB if "hub" in sources else ()
-    locked = locked_caches(os.environ, for_vllm, "error"), locked_caches(os.environ, for_the_hub, "warning")
+    locked = find_locked_caches(os.environ, for_vllm, "error"), find_locked_caches(os.environ, for_the_hub, "warning")
     return [finding for finding in locked if finding is not None]
 
 
@@ -134,7 +134,9 @@ def _of_nccl(plan: Plan) -> list[Finding]:
     return small_for_nccl() if is_here and plan.world.device == "cuda" and plan.world.num_processes > 1 else []
 
 
-def _found(plan: Plan, context: Context, limits: dict[str, object], *, strict: bool) -> tuple[list[Finding], str]:
+def _run_preflight(
+    plan: Plan, context: Context, limits: dict[str, object], *, strict: bool
+) -> tuple[list[Finding], str]:
     """The worker's findings and output; keeps the prompt lengths for estimates."""
     from grpo_recipes.launch.worker_part import part_answer
     from grpo_recipes.rules._shared.memory_needs import prompts_key
@@ -180,9 +182,6 @@ def _answer(file: str, findings: list[Finding], text: str, as_json: bool) -> int
     return EXIT_NOT_STARTED if has_errors(findings) else EXIT_DONE
 
 
-# Formats a preflight's results: figures, examples of prompts, and the table of rewards.
-
-
 WIDTH = 12
 
 
@@ -194,7 +193,7 @@ def preflight_text(shown: Mapping[str, Any]) -> str:
         _lines(shown["lines"]),
         *map(_tool, shown["tools"]),
         *map(_example, shown["examples"]),
-        _played(shown["played"]),
+        _play_text(shown["played"]),
         _rewards(shown["rewards"]),
         *map(_judge, shown["judges"]),
     ]
@@ -220,7 +219,7 @@ def _tool(tool: Mapping[str, Any]) -> str:
     return "\n".join([f"tool {one_line(tool['name'])}", *(f"  | {one_line(line)}" for line in text.split("\n"))])
 
 
-def _played(played: Mapping[str, Any] | None) -> str:
+def _play_text(played: Mapping[str, Any] | None) -> str:
     """The calls, each with its answer and duration, and the completion's rewards."""
     if played is None or not played["calls"]:
         return ""
@@ -272,7 +271,7 @@ def _rewards(rewards: Sequence[Mapping[str, Any]]) -> str:
     for reward in rewards:
         values = [_number(reward["values"].get(case), reward) for case in cases]
         rows.append([str(reward["name"]), f"{reward['weight']:g}", *values, _time(reward["seconds"])])
-    return "\n".join(aligned(rows))
+    return "\n".join(align_rows(rows))
 
 
 def _number(value: float | None, reward: Mapping[str, Any]) -> str:

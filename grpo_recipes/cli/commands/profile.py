@@ -10,14 +10,14 @@ import click
 
 from grpo_recipes.cli.completion import files
 from grpo_recipes.cli.launching import allow_code_option, ask_trust, recipe_files
-from grpo_recipes.cli.options import RunOptions, accept_option, chosen_stack, set_option
-from grpo_recipes.cli.resolving import resolved
+from grpo_recipes.cli.options import RunOptions, accept_option, choose_stack, set_option
+from grpo_recipes.cli.resolving import resolve_recipe
 from grpo_recipes.cli.trained_run import print_answer
 from grpo_recipes.contract.exits import EXIT_NOT_STARTED, Refusal
 from grpo_recipes.contract.findings.findings_text import count_text, findings_text
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.plan_sections import Passes
-from grpo_recipes.contract.profile import ASKED, profile_of, recorded_profile
+from grpo_recipes.contract.profile import ASKED, profile_in_row, profile_of
 from grpo_recipes.contract.secrets.redact import redact
 from grpo_recipes.report.trained_text import profile_text
 from grpo_recipes.resolve.resolve import Resolution, plan_of
@@ -94,7 +94,7 @@ def profile(
         return EXIT_NOT_STARTED
     from grpo_recipes.launch.display import busy
     from grpo_recipes.launch.worker_part import part_answer  # only needed to run something
-    from grpo_recipes.lock.pinned import completed, with_pinned_code
+    from grpo_recipes.lock.pinned import complete_plan, with_pinned_code
 
     of_one = _of_source(plan_of(resolution), source)
     plan = with_pinned_code(_of_training_rows(of_one, _passes(resolution.context), max_rows))
@@ -105,7 +105,7 @@ def profile(
         server["model"] = server["model"] or plan.model.path
     ask_trust(plan, asked.allowed, recipe_files(resolution.context.source))
     with busy("reading model and data"):
-        plan = completed(plan, is_code_pinned=True)
+        plan = complete_plan(plan, is_code_pinned=True)
     partial, own = f"{output.removesuffix(SUFFIX)}.partial{SUFFIX}", profile_of(plan, _name(server))
     _refuse_other(partial, own)
     request = {"output": output, "partial": partial, "profile": own, "served": server}
@@ -122,9 +122,9 @@ def profile(
 
 def _on_one_gpu(recipe: str, options: RunOptions) -> Resolution:
     """The recipe resolved for one process of this machine, with the errors that matter to a profile."""
-    stack = chosen_stack(None)
+    stack = choose_stack(None)
     stack = stack._replace(gpus=stack.gpus and stack.gpus[:1])
-    resolution = resolved(recipe, stack, options)
+    resolution = resolve_recipe(recipe, stack, options)
     wanted = None if resolution.context is None else resolution.context.value("launch.gpus_per_node")
     if isinstance(wanted, int) and wanted > 1:
         return _on_one_gpu(recipe, options._replace(overrides=(*options.overrides, "launch.gpus_per_node=1")))
@@ -137,9 +137,9 @@ def _on_one_gpu(recipe: str, options: RunOptions) -> Resolution:
         because = next(check_set("", resolution.context)).because
         fix = "--set evaluation.passes.reward=NAME, or evaluation.passes in the recipe"
         raise Refusal.of("the recipe does not say which answers pass", because=because, fix=fix)
-    meant = (one for one in resolution.findings if one.rule not in OF_A_TRAINING and (one.rule, one.key) != HELD_OUT)
-    found = (one for one in meant if one not in unsaid)
-    return resolution._replace(findings=tuple(one for one in found if one.severity == "error"))
+    meant = (f for f in resolution.findings if f.rule not in OF_A_TRAINING and (f.rule, f.key) != HELD_OUT)
+    relevant = (finding for finding in meant if finding not in unsaid)
+    return resolution._replace(findings=tuple(finding for finding in relevant if finding.severity == "error"))
 
 
 def _passes(context: Context) -> Passes | None:
@@ -147,9 +147,9 @@ def _passes(context: Context) -> Passes | None:
     if not context.has_section("evaluation"):
         return None
     deciding = next((of_set for _, of_set in held_out_sets(context)), context)
-    said = (context,) if REWARD in context.settings else (deciding, context)
-    for one in said:
-        if (passes := what_passes(one)) is not None:
+    contexts = (context,) if REWARD in context.settings else (deciding, context)
+    for candidate in contexts:
+        if (passes := what_passes(candidate)) is not None:
             return Passes(str(passes["reward"]), float(str(passes["at_least"])))
     return None
 
@@ -216,10 +216,10 @@ def _of_source(plan: Plan, name: str | None) -> Plan:
     if not names:
         return plan
     if name not in names:
-        said = (
+        message = (
             "a profile answers one source of a mixture" if name is None else f"--source {name}: there is no such source"
         )
-        raise Refusal.of(said, because=f"its sources are {', '.join(map(str, names))}", fix=f"--source {names[0]}")
+        raise Refusal.of(message, because=f"its sources are {', '.join(map(str, names))}", fix=f"--source {names[0]}")
     rewards = tuple(replace(reward, not_of=()) for reward in plan.rewards if name not in reward.not_of)
     config = dict(plan.arguments.GRPOConfig)
     if WEIGHTS in config:
@@ -238,9 +238,9 @@ def _of_training_rows(plan: Plan, passes: Passes | None, max_rows: int | None) -
     if passes is None and len(names) == len(plan.rewards) == 1 and plan.rewards[0].kind not in ("model", "judge"):
         passes = Passes(names[0], RIGHT)  # of a source with one reward
     if passes is None or (plan.data.source_name is not None and passes.reward not in names):
-        said = f"nothing says which answers{f' to {plan.data.source_name}' if plan.data.source_name else ''} pass"
+        message = f"nothing says which answers{f' to {plan.data.source_name}' if plan.data.source_name else ''} pass"
         because = f"its rewards are {', '.join(names)}" + (f", and not {passes.reward}" if passes else "")
-        raise Refusal.of(said, because=because, fix=f"--set evaluation.passes.reward={names[0]}, or a different one")
+        raise Refusal.of(message, because=because, fix=f"--set evaluation.passes.reward={names[0]}, or a different one")
     if plan.data.source == "made":
         raise Refusal.of(
             "the rows of this recipe cannot be profiled",
@@ -267,7 +267,7 @@ def _refuse_server(plan: Plan) -> None:
 def _refuse_other(partial: str, own: dict[str, object]) -> None:
     """Raises Refusal if the partial output belongs to a different profile."""
     row = first_row(partial) if os.path.exists(partial) else None
-    before = recorded_profile(row or {})
+    before = profile_in_row(row or {})
     if row is None or (before and before.get(ASKED) == own[ASKED]):
         return
     shown = shlex.quote(os.path.relpath(partial))

@@ -39,7 +39,7 @@ def report(folders: tuple[str, ...], out: str | None) -> int:
     """
     from grpo_recipes.report.html.page import SweepTable, refuse_to_replace, write_page
     from grpo_recipes.report.html.run_data import ReportedRun
-    from grpo_recipes.sweep.comparison import compared
+    from grpo_recipes.sweep.comparison import compare_settings
     from grpo_recipes.sweep.table import outcome_text, table_notes, table_rows
 
     named, folders = folders, tuple(run for folder in folders for run in _runs_of(folder))
@@ -53,8 +53,8 @@ def report(folders: tuple[str, ...], out: str | None) -> int:
     refuse_to_replace(path)
     sweep = None
     if len(named) == 1 and is_sweep(named[0]):
-        found = compared(named[0], read_sweep(named[0]))
-        sweep = SweepTable(outcome_text(found), table_rows(found), table_notes(found))
+        comparison = compare_settings(named[0], read_sweep(named[0]))
+        sweep = SweepTable(outcome_text(comparison), table_rows(comparison), table_notes(comparison))
     size = write_page(runs, path, sweep)
     click.echo(redact(f"{path}  {size / 1024:,.0f} KiB"))
     running = [folder for folder, run in zip(folders, runs, strict=True) if run.is_running]
@@ -81,4 +81,4 @@ def _runs_of(folder: str) -> list[str]:
         return [run.folder for run in reversed(runs)] or [folder]
 
     places = [os.path.join(folder, run.name) for run in read_sweep(folder).runs]
-    return [place for place in places if read_record(place) is not None] or places
+    return [path for path in places if read_record(path) is not None] or places

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from grpo_recipes.cli.completion import files
-from grpo_recipes.cli.launching import Ready, allow_code_option, made, names_a_plan, ready_of, started
-from grpo_recipes.cli.options import RunOptions, chosen_stack, chosen_view, recipe_options, view_options
-from grpo_recipes.cli.resolving import findings_answer, resolved
+from grpo_recipes.cli.launching import Ready, allow_code_option, create_run, names_a_plan, prepare_run, start_new_run
+from grpo_recipes.cli.options import RunOptions, choose_stack, choose_view, recipe_options, view_options
+from grpo_recipes.cli.resolving import columns_not_checked, findings_answer, resolve_recipe
 from grpo_recipes.contract.exits import EXIT_DONE, EXIT_NOT_STARTED, Refusal
 from grpo_recipes.contract.findings.finding import has_errors
 from grpo_recipes.contract.findings.findings_text import count_text, findings_text
@@ -68,7 +68,7 @@ def run(recipe: str, quiet: bool, verbose: bool, samples: int, **options: Any) -
     asked = RunOptions(**options)
     if is_sweep(recipe):
         return _continue_sweep(recipe, asked)
-    view = chosen_view(quiet, verbose, samples)
+    view = choose_view(quiet, verbose, samples)
     if asked.verifying:
         from grpo_recipes.cli.verify import verify
 
@@ -97,24 +97,25 @@ def _continue_sweep(folder: str, options: RunOptions) -> int:
 
 
 def _train_recipe(recipe: str, options: RunOptions, view: "View") -> int:
-    stack = chosen_stack(options.target)
+    stack = choose_stack(options.target)
     if options.accept_drift:
         raise Refusal.of("--accept-drift needs an earlier plan: a run folder, or its plan.json")
 
-    def planned(*more: str) -> Ready | int:
+    def plan_recipe(*more: str) -> Ready | int:
         """The plan, with the additional overrides; the exit code if there is nothing to launch."""
-        resolution = resolved(recipe, stack, options._replace(overrides=(*options.overrides, *more)))
+        resolution = resolve_recipe(recipe, stack, options._replace(overrides=(*options.overrides, *more)))
         file, findings = resolution.file, resolution.findings
         if options.validate_only or (options.as_json and resolution.refused):
-            click.echo(redact(findings_answer(file, findings, as_json=options.as_json)))
+            then = columns_not_checked(resolution)
+            click.echo(redact(findings_answer(file, findings, as_json=options.as_json, then=then)))
             return EXIT_NOT_STARTED if has_errors(findings) else EXIT_DONE
         if findings:
             click.echo(redact(findings_text(findings, file) + "\n"), err=True)
         if resolution.refused:
             click.echo(redact(f"{file}: {count_text(findings)}, nothing was started"), err=True)
-        return EXIT_NOT_STARTED if resolution.refused else ready_of(resolution)
+        return EXIT_NOT_STARTED if resolution.refused else prepare_run(resolution)
 
-    def halved(plan: Plan, folder: str) -> tuple[Plan, str] | None:
+    def halve_micro_batch(plan: Plan, folder: str) -> tuple[Plan, str] | None:
         """The run with half the micro-batch, if its recipe asks for that and memory ran out in its first step."""
         size, other = half_of(read_record(folder)), f"{folder}-halved"
         if size is None or os.path.lexists(other):
@@ -122,12 +123,12 @@ def _train_recipe(recipe: str, options: RunOptions, view: "View") -> int:
         amend_record(folder, {"begun_anew": os.path.abspath(other)})
         why = "out of memory in the first step: restarted with a micro-batch of"
         click.echo(redact(f"{why} {size} instead of {plan.batch.micro_batch} in {other}"), err=True)
-        ready = planned(f"{'.'.join(MICRO_BATCH)}={size}")
-        return None if isinstance(ready, int) else made(ready, options, other)
+        ready = plan_recipe(f"{'.'.join(MICRO_BATCH)}={size}")
+        return None if isinstance(ready, int) else create_run(ready, options, other)
 
-    ready = planned()
+    ready = plan_recipe()
     if options.target and not (isinstance(ready, int) or options.dry_run or in_an_image(ready.plan.job)):
         raise Refusal.of(
             "--target declares a different machine, but a run needs this machine's stack", fix="add --dry-run"
         )
-    return ready if isinstance(ready, int) else started(ready, options, view, halved)
+    return ready if isinstance(ready, int) else start_new_run(ready, options, view, halve_micro_batch)

@@ -8,7 +8,7 @@ import click
 
 from grpo_recipes.cli.completion import keys_to_set
 from grpo_recipes.contract.exits import EXIT_DONE
-from grpo_recipes.contract.findings.wording import listed
+from grpo_recipes.contract.findings.wording import join_items
 from grpo_recipes.contract.secrets.redact import redact
 
 DEFAULT = "runs"
@@ -48,29 +48,29 @@ def runs(folder: str, sort: str, reverse: bool, filters: tuple[str, ...], as_jso
     from grpo_recipes.report.runs.runs_text import (
         damage_text,
         differing,
-        filtered,
+        filter_runs,
         others_text,
         runs_json,
         runs_table,
-        sorted_runs,
+        sort_runs,
     )
 
     has_none = folder == DEFAULT and not os.path.lexists(folder)
-    found = Runs(folder, [], {}) if has_none else read_runs(folder)
-    shown = sorted_runs(filtered(found.runs, filters), sort)
+    listing = Runs(folder, [], {}) if has_none else read_runs(folder)
+    shown = sort_runs(filter_runs(listing.runs, filters), sort)
     shown = shown[::-1] if reverse else shown
     keys = differing(shown)
     if as_json:
-        click.echo(redact(runs_json(found, shown, keys)))
+        click.echo(redact(runs_json(listing, shown, keys)))
         return EXIT_DONE
     if shown:
         width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
         table = runs_table(shown, keys, width)
         click.echo(redact(table.text), nl=False)
         if table.left_out:
-            click.echo(redact(f"not shown, but in --json: {listed(table.left_out, NAMED)}"), err=True)
+            click.echo(redact(f"not shown, but in --json: {join_items(table.left_out, NAMED)}"), err=True)
     else:
-        reason = "no run matches the filters" if found.runs else f"no runs in {folder}"
+        reason = "no run matches the filters" if listing.runs else f"no runs in {folder}"
         click.echo(redact(reason), err=True)
-    click.echo(redact(damage_text(shown) + others_text(found.others)), err=True, nl=False)
+    click.echo(redact(damage_text(shown) + others_text(listing.others)), err=True, nl=False)
     return EXIT_DONE

@@ -83,21 +83,29 @@ def sweep(
         raise Refusal.of(
             "--target declares a different machine, but a sweep needs this machine's stack", fix="add --dry-run"
         )
-    from grpo_recipes.cli.sweeps.planning import planned_sweep, shares_to_start, trusted, write_sweep
+    from grpo_recipes.cli.sweeps.planning import (
+        detectable_text,
+        pin_and_allow_code,
+        plan_sweep,
+        shares_to_start,
+        write_sweep,
+    )
     from grpo_recipes.launch.display import busy
     from grpo_recipes.sweep.variations import read_varied, trials_of
 
     settings = trials_of([read_varied(text) for text in varied], trials, draw)
     with busy("planning the runs"):
-        planned = planned_sweep(recipe, asked, settings, seeds)
+        planned = plan_sweep(recipe, asked, settings, seeds)
     if asked.validate_only or planned.sweep is None:
         print_findings(recipe, planned, as_json=asked.as_json, is_answer=asked.validate_only)
         return EXIT_NOT_STARTED if planned.sweep is None else EXIT_DONE
     if planned.findings:
         click.echo(redact(findings_text(planned.findings, recipe) + "\n"), err=True)
+    if (text := detectable_text(planned)) is not None:
+        click.echo(text, err=True)
     if not asked.dry_run:
-        shares_to_start([one.plan for one in planned.ready])
-        planned = trusted(planned, asked.allowed)
+        shares_to_start([run.plan for run in planned.ready])
+        planned = pin_and_allow_code(planned, asked.allowed)
     out = asked.out
     if out is None:
         name = f"{planned.ready[0].plan.name}-sweep-{datetime.now(UTC).strftime('%Y%m%d-%H%M%S')}"

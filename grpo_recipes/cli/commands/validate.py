@@ -9,8 +9,8 @@ from typing import Any
 import click
 
 from grpo_recipes.cli.completion import files
-from grpo_recipes.cli.options import RunOptions, chosen_stack, recipe_options
-from grpo_recipes.cli.resolving import findings_answer, resolved
+from grpo_recipes.cli.options import RunOptions, choose_stack, recipe_options
+from grpo_recipes.cli.resolving import columns_not_checked, findings_answer, resolve_recipe
 from grpo_recipes.contract.exits import EXIT_DONE, EXIT_NOT_STARTED, Refusal
 from grpo_recipes.contract.secrets.redact import redact
 from grpo_recipes.resolve.resolve import Resolution
@@ -24,7 +24,7 @@ class _Validate(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         parts = [["--fix", "--asked", arg[6:]] if arg.startswith("--fix=") else [arg] for arg in args]
-        return super().parse_args(ctx, [part for one in parts for part in one])
+        return super().parse_args(ctx, [part for words in parts for part in words])
 
 
 @click.command(cls=_Validate)
@@ -70,19 +70,19 @@ def validate(
     if fix and (asked.overrides or form != "text"):
         raise Refusal.of("--fix edits the file, so it takes neither --set nor --format")
     recipes = tuple(filter(_is_recipe, recipes)) if only_recipes else recipes
-    stack = chosen_stack(asked.target)
+    stack = choose_stack(asked.target)
     resolutions = []
     for recipe in recipes:
-        resolutions.append(resolved(recipe, stack, asked))
+        resolutions.append(resolve_recipe(recipe, stack, asked))
         if form == "text" and not fix:
             _answer(resolutions[-1:], form)  # at once, since a folder of recipes takes a while
     if fix:
-        from grpo_recipes.cli.fix import asked_rules, fixed
+        from grpo_recipes.cli.fix import fix_recipe, parse_rules
 
-        of_rules = asked_rules(rules)
+        of_rules = parse_rules(rules)
         for index, resolution in enumerate(resolutions):
-            again = partial(resolved, resolution.file, stack, asked)
-            made = fixed(resolution, again, of_rules, write=write)
+            again = partial(resolve_recipe, resolution.file, stack, asked)
+            made = fix_recipe(resolution, again, of_rules, write=write)
             if write:
                 resolutions[index] = made.after
     elif form != "text":
@@ -115,4 +115,5 @@ def _answer(resolutions: Sequence[Resolution], form: str) -> None:
         click.echo(redact(findings_sarif(by_file, known_ids())))
     else:
         for resolution in resolutions:
-            click.echo(redact(findings_answer(resolution.file, resolution.findings, as_json=False)))
+            then = columns_not_checked(resolution)
+            click.echo(redact(findings_answer(resolution.file, resolution.findings, as_json=False, then=then)))

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from grpo_recipes.cli.completion import files
-from grpo_recipes.cli.options import a_run, chosen_view, view_options
+from grpo_recipes.cli.options import a_run, choose_view, view_options
 from grpo_recipes.contract.exits import EXIT_FAILED, EXIT_INTERRUPTED, Refusal
 from grpo_recipes.contract.files.folder_lock import holder
 from grpo_recipes.contract.integrity.run_folder import RECORD_FILE
@@ -33,13 +33,13 @@ def watch(folder: str, quiet: bool, verbose: bool, samples: int, as_json: bool) 
     \b
     grpo-run watch runs/addition-20260101-120000 --samples 2
     """
-    from grpo_recipes.cli.launching import conclude
+    from grpo_recipes.cli.launching import conclude_run
     from grpo_recipes.engines.base import engine_of
     from grpo_recipes.launch.display import progress
     from grpo_recipes.launch.local import refuse_strange_entries
     from grpo_recipes.lock.read_lock import read_lock
 
-    view, lock = chosen_view(quiet, verbose, samples), read_lock(folder)
+    view, lock = choose_view(quiet, verbose, samples), read_lock(folder)
     refuse_strange_entries(lock.folder)
     engine = engine_of(lock.plan)
     try:
@@ -48,10 +48,7 @@ def watch(folder: str, quiet: bool, verbose: bool, samples: int, as_json: bool) 
     except KeyboardInterrupt:
         click.echo(redact(f"stopped watching; to watch it again: grpo-run watch {shlex.quote(folder)}"), err=True)
         return EXIT_INTERRUPTED
-    return conclude(lock.plan, lock.folder, code, as_json=as_json)
-
-
-# Follows a run started by a different process, here or elsewhere, by reading its run folder; writes nothing.
+    return conclude_run(lock.plan, lock.folder, code, as_json=as_json)
 
 
 _EVENTS_S = 0.5
@@ -77,7 +74,7 @@ def follow_to_the_end(folder: str, is_active: Callable[[], bool], shown: Progres
             if not goes_on and now >= next_question:
                 next_question, active = now + _ENGINE_S, is_active()
             if not goes_on and not active:
-                return _ended(folder, events, shown)
+                return _report_end(folder, events, shown)
             if record is None and not is_waiting:
                 shown.note("it has not started yet")
                 is_waiting = True
@@ -97,7 +94,7 @@ def _is_elsewhere(folder: str, record: RunRecord | None) -> bool:
     return record is not None and record.status == "running" and not is_of_here
 
 
-def _ended(folder: str, events: RunEvents | None, shown: Progress) -> int:
+def _report_end(folder: str, events: RunEvents | None, shown: Progress) -> int:
     record = read_record(folder)
     if record is None or record.status == UNKNOWN:
         _refuse_lost_record(folder)
@@ -117,9 +114,9 @@ def _ended(folder: str, events: RunEvents | None, shown: Progress) -> int:
 
 def _refuse_lost_record(folder: str) -> None:
     """Raises Refusal if the record of a started run is missing or unreadable."""
-    from grpo_recipes.contract.integrity.used_run import changed_files, how_to_mend  # a watched run has one
+    from grpo_recipes.contract.integrity.used_run import find_changed_files, how_to_mend  # a watched run has one
 
-    for fault in changed_files(Path(folder)):
+    for fault in find_changed_files(Path(folder)):
         if fault.name == RECORD_FILE:
             fix = how_to_mend(fault)
             raise Refusal.of(f"{folder}: {fault.words}", because=f"it {fault.because}", fix=fix)

@@ -9,21 +9,22 @@ from typing import NamedTuple
 
 import click
 
-from grpo_recipes.cli.launching import Ready, ready_of
-from grpo_recipes.cli.options import RunOptions, chosen_stack
-from grpo_recipes.cli.resolving import resolved
+from grpo_recipes.cli.launching import Ready, prepare_run
+from grpo_recipes.cli.options import RunOptions, choose_stack
+from grpo_recipes.cli.resolving import resolve_recipe
 from grpo_recipes.contract.exits import Refusal
 from grpo_recipes.contract.findings.finding import Finding, by_place
-from grpo_recipes.contract.findings.wording import listed
+from grpo_recipes.contract.findings.wording import join_items
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.secrets.redact import redact
 from grpo_recipes.engines.base import engine_of
-from grpo_recipes.lock.pinned import completed, with_pinned_code
-from grpo_recipes.render.run_folder import FirstRun, built, first_run, write_run_folder
+from grpo_recipes.lock.pinned import complete_plan, with_pinned_code
+from grpo_recipes.render.run_folder import FirstRun, build_folder, first_run, write_run_folder
 from grpo_recipes.resolve.resolve import Resolution, plan_of
 from grpo_recipes.stack.stack import Stack
 from grpo_recipes.sweep.sweep_file import Sweep, SweepRun, run_names, setting_text, write_sweep_file
 from grpo_recipes.sweep.variations import Trial
+from grpo_recipes.sweep.verdicts import detectable, detectable_over_rows
 from grpo_recipes.trust.code import code_parts
 from grpo_recipes.trust.folders import consent
 from grpo_recipes.yaml.merge import OVERRIDE_FILE
@@ -44,23 +45,23 @@ class PlannedSweep(NamedTuple):
     ready: tuple[Ready, ...]
 
 
-def planned_sweep(recipe: str, options: RunOptions, trials: Sequence[Trial], seeds: str) -> PlannedSweep:
+def plan_sweep(recipe: str, options: RunOptions, trials: Sequence[Trial], seeds: str) -> PlannedSweep:
     """The runs of a recipe: all settings with the first seed, then all with the second, and so on.
 
     If several runs train at once on this machine, each is planned for its share of the devices. seeds: as for seeds_of.
     Raises Refusal for unreadable seeds, and for too many runs.
     """
-    planned = _planned(recipe, chosen_stack(options.target), options, trials, seeds)
+    planned = _plan_trials(recipe, choose_stack(options.target), options, trials, seeds)
     shares = (
-        [] if options.target is not None else shares_of([one.plan for one in planned.ready] if planned.sweep else [])
+        [] if options.target is not None else shares_of([run.plan for run in planned.ready] if planned.sweep else [])
     )
     if len(shares) < 2 or not shares[0]:
         return planned
-    with seen_with(shares[0]):
-        return _planned(recipe, chosen_stack(None), options, trials, seeds)
+    with limit_devices(shares[0]):
+        return _plan_trials(recipe, choose_stack(None), options, trials, seeds)
 
 
-def _planned(recipe: str, stack: Stack, options: RunOptions, trials: Sequence[Trial], seeds: str) -> PlannedSweep:
+def _plan_trials(recipe: str, stack: Stack, options: RunOptions, trials: Sequence[Trial], seeds: str) -> PlannedSweep:
     seed = _resolution(recipe, stack, options, (), None)
     known = None if seed.context is None else seed.context.settings.get(_SEED)
     if known is None or known.refused or not isinstance(known.value, int):
@@ -72,24 +73,24 @@ def _planned(recipe: str, stack: Stack, options: RunOptions, trials: Sequence[Tr
             because=f"{len(trials):,} settings with {len(chosen):,} seeds each",
             fix="fewer values or seeds, or --trials 10",
         )
-    places = [(place, seed) for seed in chosen for place in range(len(trials))]
-    resolutions = [_resolution(recipe, stack, options, trials[place], seed) for place, seed in places]
-    findings = merged_findings(
-        (setting_text(trials[place]), _as_written(resolution.findings, trials[place]))
-        for (place, _), resolution in zip(places, resolutions, strict=True)
+    places = [(index, seed) for seed in chosen for index in range(len(trials))]
+    resolutions = [_resolution(recipe, stack, options, trials[index], seed) for index, seed in places]
+    findings = merge_findings(
+        (setting_text(trials[index]), _as_written(resolution.findings, trials[index]))
+        for (index, _), resolution in zip(places, resolutions, strict=True)
     )
     if any(resolution.refused for resolution in resolutions):
         return PlannedSweep(findings, None, ())
-    ready = tuple(map(ready_of, resolutions))
+    ready = tuple(map(prepare_run, resolutions))
     base = _resolution(recipe, stack, options, (), chosen[0])
-    experiments = [_bare(one.plan) for one in ready[: len(trials)]]
+    experiments = [_bare(run.plan) for run in ready[: len(trials)]]
     bare_base = None if base.refused else _bare(plan_of(base))
-    names = run_names([(trials[place], seed) for place, seed in places])
+    names = run_names([(trials[index], seed) for index, seed in places])
     sweep = Sweep(
         recipe=str(ready[0].plan.recipe_file),
         settings=tuple(trials),
         seeds=chosen,
-        runs=tuple(SweepRun(name, *place) for name, place in zip(names, places, strict=True)),
+        runs=tuple(SweepRun(name, *pair) for name, pair in zip(names, places, strict=True)),
         base=experiments.index(bare_base) if bare_base in experiments else None,
     )
     return PlannedSweep(findings, sweep, ready)
@@ -99,10 +100,10 @@ def _as_written(findings: Sequence[Finding], trial: Trial) -> list[Finding]:
     """The findings, with the option that gave a varied value."""
     varied = {f"{key}={text}" for key, text in trial}
     return [
-        one._replace(mark=one.mark._replace(file="--vary"))
-        if one.mark is not None and one.mark.file == OVERRIDE_FILE and one.mark.line_text in varied
-        else one
-        for one in findings
+        finding._replace(mark=finding.mark._replace(file="--vary"))
+        if finding.mark is not None and finding.mark.file == OVERRIDE_FILE and finding.mark.line_text in varied
+        else finding
+        for finding in findings
     ]
 
 
@@ -122,32 +123,34 @@ def seeds_of(text: str, first: int) -> tuple[int, ...]:
     return tuple(range(first, first + min(numbers[0], MOST_RUNS + 1))) if is_count else tuple(numbers)
 
 
-def merged_findings(told: Iterable[tuple[str, Sequence[Finding]]]) -> tuple[Finding, ...]:
+def merge_findings(by_setting: Iterable[tuple[str, Sequence[Finding]]]) -> tuple[Finding, ...]:
     """The findings of many settings: shared ones unchanged, others with a note about their settings."""
-    found: dict[str, Finding] = {}
+    distinct: dict[str, Finding] = {}
     having: dict[str, dict[str, None]] = {}
     settings: dict[str, None] = {}
-    for setting, findings in told:
+    for setting, findings in by_setting:
         settings[setting] = None
         for finding in findings:
             # The position of an override differs between settings.
             same = repr(finding._replace(mark=None))
-            found.setdefault(same, finding)
+            distinct.setdefault(same, finding)
             having.setdefault(same, {})[setting] = None
-    return tuple(by_place(_noted(found[same], list(those), len(settings)) for same, those in having.items()))
+    return tuple(
+        by_place(_with_settings_note(distinct[same], list(those), len(settings)) for same, those in having.items())
+    )
 
 
-def _noted(finding: Finding, those: Sequence[str], of: int) -> Finding:
+def _with_settings_note(finding: Finding, those: Sequence[str], of: int) -> Finding:
     if len(those) == of:
         return finding
-    note = f"with {listed(those, _NAMED, '; ')}, {len(those)} of {of} settings"
+    note = f"with {join_items(those, _NAMED, '; ')}, {len(those)} of {of} settings"
     return finding._replace(notes=(*finding.notes, note))
 
 
 def _resolution(recipe: str, stack: Stack, options: RunOptions, trial: Trial, seed: int | None) -> Resolution:
     overrides = [*options.overrides, *(f"{key}={text}" for key, text in trial)]
     overrides += [] if seed is None else [f"seed={seed}"]
-    return resolved(recipe, stack, options._replace(overrides=tuple(overrides)))
+    return resolve_recipe(recipe, stack, options._replace(overrides=tuple(overrides)))
 
 
 def _bare(plan: Plan) -> Plan:
@@ -155,14 +158,30 @@ def _bare(plan: Plan) -> Plan:
     return replace(plan, settings=())
 
 
-# Writes the folder of a sweep with all its run folders, atomically.
+def detectable_text(planned: PlannedSweep) -> str | None:
+    """The difference that a sweep can detect with its seeds and held-out rows; None for a single setting."""
+    assert planned.sweep is not None
+    settings, seeds = len(planned.sweep.settings), len(planned.sweep.seeds)
+    if settings < 2:
+        return None
+    if seeds == 1:
+        return "one seed cannot tell a difference from noise; use at least --seeds 3"
+    deviations = detectable(seeds, settings * (settings - 1) // 2)
+    text = (
+        f"{seeds} seeds can detect a difference of {deviations:.2g} standard deviations between runs of the same seed"
+    )
+    evaluation = planned.ready[0].plan.evaluation
+    known = [] if evaluation is None else [n for n in (evaluation.data.max_rows, evaluation.data.rows) if n is not None]
+    if known and (rows := min(known)):
+        text += f", and {rows:,} held-out rows one of {detectable_over_rows(rows):.2g} in a reward of 0 to 1"
+    return f"{text}; docs/sweep.md has more"
 
 
-def trusted(planned: PlannedSweep, allowed: Sequence[str]) -> PlannedSweep:
+def pin_and_allow_code(planned: PlannedSweep, allowed: Sequence[str]) -> PlannedSweep:
     """The runs with their remote code pinned and allowed. Raises Refusal for code that is not allowed."""
-    ready = tuple(replace(one, plan=with_pinned_code(one.plan)) for one in planned.ready)
-    parts = {part.sha256: part for one in ready for part in code_parts(one.plan)}
-    files = tuple(dict.fromkeys(file for one in ready for file in one.files))
+    ready = tuple(replace(run, plan=with_pinned_code(run.plan)) for run in planned.ready)
+    parts = {part.sha256: part for run in ready for part in code_parts(run.plan)}
+    files = tuple(dict.fromkeys(file for run in ready for file in run.files))
     for line in consent(list(parts.values()), allowed, files):
         click.echo(redact(line), err=True)
     return planned._replace(ready=ready)
@@ -173,18 +192,15 @@ def write_sweep(sweep: Sweep, ready: Sequence[Ready], folder: str, *, is_code_pi
 
     Raises Refusal if it has content or cannot be written.
     """
-    with built(folder, "sweep") as (target, building):
+    with build_folder(folder, "sweep") as (target, building):
         first: FirstRun | None = None
-        for run, one in zip(sweep.runs, ready, strict=True):
-            plan = replace(completed(one.plan, is_code_pinned=is_code_pinned), folder=str(target / run.name))
+        for run, planned in zip(sweep.runs, ready, strict=True):
+            plan = replace(complete_plan(planned.plan, is_code_pinned=is_code_pinned), folder=str(target / run.name))
             scripts = engine_of(plan).files(plan)
-            written = write_run_folder(plan, str(building / run.name), one.recipe_text, scripts, first)
+            written = write_run_folder(plan, str(building / run.name), planned.recipe_text, scripts, first)
             first = first or first_run(Path(written))
         write_sweep_file(building, sweep)
     return str(target)
-
-
-# Assigns separate devices to runs of a sweep that train at the same time.
 
 
 def shares_of(plans: Sequence[Plan]) -> list[Mapping[str, str]]:
@@ -211,7 +227,7 @@ def shares_to_start(plans: Sequence[Plan]) -> list[Mapping[str, str]]:
 
 
 @contextlib.contextmanager
-def seen_with(share: Mapping[str, str]) -> Iterator[None]:
+def limit_devices(share: Mapping[str, str]) -> Iterator[None]:
     """Limits this process to the devices of a run with this share."""
     before = {name: os.environ.get(name) for name in share}
     os.environ.update(share)

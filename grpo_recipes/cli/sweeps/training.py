@@ -22,7 +22,7 @@ from grpo_recipes.cli.main import grpo_run
 from grpo_recipes.cli.resolving import findings_answer
 from grpo_recipes.cli.sweeps.planning import PlannedSweep, shares_to_start
 from grpo_recipes.contract.exits import EXIT_DONE, EXIT_FAILED, EXIT_INTERRUPTED, Refusal
-from grpo_recipes.contract.files.folder_lock import LAUNCHING, Busy, held, holder
+from grpo_recipes.contract.files.folder_lock import LAUNCHING, Busy, hold_lock, holder
 from grpo_recipes.contract.host.processes import die_with_parent
 from grpo_recipes.contract.metrics import evaluation_text, mapping, of_set
 from grpo_recipes.contract.run_record import RunRecord, read_record
@@ -31,7 +31,7 @@ from grpo_recipes.engines.base import engine_of
 from grpo_recipes.launch.stop_signals import StopSignals, never_stopped_by_output, signals_noted
 from grpo_recipes.launch.summary import status_line
 from grpo_recipes.lock.read_lock import read_lock
-from grpo_recipes.sweep.comparison import compared
+from grpo_recipes.sweep.comparison import compare_settings
 from grpo_recipes.sweep.sweep_file import Sweep, SweepRun, is_sweep, read_sweep
 from grpo_recipes.sweep.table import table_json, table_text
 from grpo_recipes.trust.code import code_parts
@@ -62,23 +62,23 @@ def train_sweep(folder: str, sweep: Sweep, allowed: Sequence[str]) -> int:
     the second kills them. Raises Refusal if another process is running the sweep.
     """
     never_stopped_by_output()
-    place = Path(folder)
-    with _alone(place):
-        open_runs = [run for run in sweep.runs if not _is_kept(place / run.name)]
-        kept = len(sweep.runs) - len(open_runs)
-        _say(f"sweep of {len(sweep.runs)} runs in {folder}" + (f", {kept} of them finished earlier" if kept else ""))
+    path = Path(folder)
+    with _alone(path):
+        open_runs = [run for run in sweep.runs if not _is_kept(path / run.name)]
+        done = len(sweep.runs) - len(open_runs)
+        _say(f"sweep of {len(sweep.runs)} runs in {folder}" + (f", {done} of them finished earlier" if done else ""))
         if open_runs:
             with signals_noted() as asked:
-                _train(place, open_runs, _shares(place, open_runs), allowed, asked, kept + 1, len(sweep.runs))
+                _train(path, open_runs, _shares(path, open_runs), allowed, asked, done + 1, len(sweep.runs))
             if asked.names:
                 return EXIT_INTERRUPTED
-        return _exit_code([read_record(str(place / run.name)) for run in sweep.runs])
+        return _exit_code([read_record(str(path / run.name)) for run in sweep.runs])
 
 
 @contextlib.contextmanager
 def _alone(folder: Path) -> Iterator[None]:
     try:
-        with held(folder, LAUNCHING):
+        with hold_lock(folder, LAUNCHING):
             yield
     except Busy as busy:
         finding = busy.findings[0]._replace(message=f"{folder}: another process is running the sweep")
@@ -116,26 +116,25 @@ def _train(
     several = min(len(shares), len(runs)) > 1
     try:
         while going or (waiting and not signals.names):
-            free = [place for place in range(len(shares)) if place not in {one.share for one in going}]
-            for place in free[: 0 if signals.names else len(waiting)]:
+            free = [index for index in range(len(shares)) if index not in {job.share for job in going}]
+            for index in free[: 0 if signals.names else len(waiting)]:
                 run = waiting.pop(0)
                 _wait_for_the_last_one(folder / run.name, signals)
-                going.append(_begun(folder, run, place, shares[place], allowed, is_one_of_several=several))
+                going.append(_start_trainee(folder, run, index, shares[index], allowed, is_one_of_several=several))
             time.sleep(_POLL_S)
-            signals.settle()
             means = "the runs save and stop, and no more start; send it again to kill them"
-            signals.pass_on([one.process for one in going], _say, means)
-            for one in [one for one in going if one.process.poll() is not None]:
-                going.remove(one)
-                if one.talk is not None:
-                    one.talk.join()
-                _say(f"[{next(count)}/{of}] {one.run.name}: {_ended(folder / one.run.name, one.process.returncode)}")
+            signals.pass_on([job.process for job in going], _say, means)
+            for job in [job for job in going if job.process.poll() is not None]:
+                going.remove(job)
+                if job.talk is not None:
+                    job.talk.join()
+                _say(f"[{next(count)}/{of}] {job.run.name}: {_end_text(folder / job.run.name, job.process.returncode)}")
     finally:
-        for one in going:
-            one.process.kill()
+        for job in going:
+            job.process.kill()
 
 
-def _begun(
+def _start_trainee(
     folder: Path,
     run: SweepRun,
     share: int,
@@ -145,12 +144,12 @@ def _begun(
     is_one_of_several: bool,
 ) -> Trainee:
     """Starts a run. If there are several, each output line has the run's name; a single run gets the terminal."""
-    place = str(folder / run.name)
+    path = str(folder / run.name)
     devices = "".join(f", {name}={value}" for name, value in environment.items())
     _say(f"{run.name} starts{devices}")
-    words = [sys.executable, "-P", "-c", _START, _PACKAGE, "run", place, "--resume"]
+    words = [sys.executable, "-P", "-c", _START, _PACKAGE, "run", path, "--resume"]
     process = subprocess.Popen(
-        [*words, *(part for digest in _of_run(place, allowed) for part in ("--allow-code", digest))],
+        [*words, *(part for digest in _of_run(path, allowed) for part in ("--allow-code", digest))],
         env={**os.environ, **environment},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
@@ -179,13 +178,13 @@ def _of_run(folder: str, allowed: Sequence[str]) -> list[str]:
 
 def _wait_for_the_last_one(folder: Path, signals: StopSignals) -> None:
     """Waits about a second, until the processes of a killed sweep have left a run."""
-    engine, place = engine_of(read_lock(str(folder)).plan), str(folder)
+    engine, path = engine_of(read_lock(str(folder)).plan), str(folder)
     give_up = time.monotonic() + _LEAVE_S
-    while time.monotonic() < give_up and not signals.names and holder(folder) and not engine.is_active(place):
+    while time.monotonic() < give_up and not signals.names and holder(folder) and not engine.is_active(path):
         time.sleep(_POLL_S)
 
 
-def _ended(folder: Path, code: int) -> str:
+def _end_text(folder: Path, code: int) -> str:
     """The status of a run after its process ended, on one line."""
     record = read_record(str(folder))
     if record is None or record.status == "running":
@@ -200,20 +199,17 @@ def _say(line: str) -> None:
     click.echo(redact(line), err=True)
 
 
-# The output of a sweep: its table, and the report on its runs.
-
-
 def print_findings(recipe: str, planned: PlannedSweep, *, as_json: bool, is_answer: bool) -> None:
     """Prints the findings of all runs, on stderr unless they are the requested output."""
     runs = "nothing was started" if planned.sweep is None else f"{len(planned.sweep.runs)} runs"
-    said = findings_answer(recipe, planned.findings, as_json=as_json, then=f", {runs}")
-    click.echo(redact(said), err=not (is_answer or as_json))
+    text = findings_answer(recipe, planned.findings, as_json=as_json, then=f", {runs}")
+    click.echo(redact(text), err=not (is_answer or as_json))
 
 
 def answer(folder: str, *, as_json: bool) -> None:
     """Prints the current table of a sweep."""
-    found = compared(folder, read_sweep(folder))
-    click.echo(redact(table_json(found) + "\n" if as_json else table_text(found)), nl=False)
+    comparison = compare_settings(folder, read_sweep(folder))
+    click.echo(redact(table_json(comparison) + "\n" if as_json else table_text(comparison)), nl=False)
 
 
 def go_on(folder: str, allowed: tuple[str, ...], *, as_json: bool) -> int:

@@ -15,8 +15,8 @@ _HALF_A_LETTER = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 def read_json(folder: Path, name: str, most: int = LARGEST, deepest: int = DEEPEST) -> object:
-    """The value of a JSON file. Raises OSError and ValueError as folder_files and `parsed` do."""
-    return parsed(read_bytes(folder, name, most), deepest)
+    """The value of a JSON file. Raises OSError and ValueError as folder_files and `parse_json` do."""
+    return parse_json(read_bytes(folder, name, most), deepest)
 
 
 def read_mapping(folder: Path, name: str) -> dict[str, Any] | None:
@@ -28,7 +28,7 @@ def read_mapping(folder: Path, name: str) -> dict[str, Any] | None:
     return content if isinstance(content, dict) else None
 
 
-def parsed(content: bytes, deepest: int = DEEPEST) -> object:
+def parse_json(content: bytes, deepest: int = DEEPEST) -> object:
     """The value of a JSON text.
 
     Raises ValueError for invalid JSON, for lists and mappings nested deeper than `deepest`, for a number of more than

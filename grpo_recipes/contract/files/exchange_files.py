@@ -32,7 +32,9 @@ def tell(folder: Path, line: str) -> None:
         file.write(f"{line}\n")
 
 
-def ended(code: int, findings: Iterable[Finding] = (), shown: Mapping[str, Any] | None = None) -> dict[str, Any]:
+def answer_of_part(
+    code: int, findings: Iterable[Finding] = (), shown: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
     """The answer of a part: the command's exit code, its findings, and the output."""
     return {"exit_code": code, "findings": [as_record(finding) for finding in findings], "shown": shown}
 

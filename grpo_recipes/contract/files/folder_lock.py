@@ -21,7 +21,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
 
-from grpo_recipes.contract.files.bounded_json import parsed
+from grpo_recipes.contract.files.bounded_json import parse_json
 from grpo_recipes.contract.files.folder_files import open_in_place, open_to_read, remove, status
 from grpo_recipes.contract.findings.finding import Finding, mistake
 from grpo_recipes.contract.findings.findings_text import Mistake
@@ -111,7 +111,7 @@ def hold(folder: Path, name: str) -> FolderLock:
     """
     path = folder / name
     for may_be_shared in (False, False, True):  # accept it if a file system always counts a second name
-        file = _locked(path)
+        file = _lock_file(path)
         if may_be_shared or os.fstat(file).st_nlink <= 1:
             break
         remove(folder, name)
@@ -130,7 +130,7 @@ def hold(folder: Path, name: str) -> FolderLock:
     return FolderLock(path, file)
 
 
-def _locked(path: Path) -> int:
+def _lock_file(path: Path) -> int:
     """The descriptor of the file at a path, locked."""
     while True:
         file = open_in_place(path.parent, path.name, make=True)
@@ -145,7 +145,7 @@ def _locked(path: Path) -> int:
 
 
 @contextlib.contextmanager
-def held(folder: Path, name: str) -> Iterator[FolderLock]:
+def hold_lock(folder: Path, name: str) -> Iterator[FolderLock]:
     """Holds a lock while the block runs. Raises as `hold`."""
     lock = hold(folder, name)
     try:
@@ -229,23 +229,23 @@ def _holder(path: Path, lock: int) -> Holder:
     """The holder as written in the lock; waits a moment for that, since the content may be of an earlier holder."""
     give_up = time.monotonic() + _ANSWER_S
     while True:
-        found = _written(path, lock)
+        owner = _read_holder(path, lock)
         process = _locking_process(lock)
-        is_elsewhere = not process or (found.host is not None and found.host != socket.gethostname())
-        if found.pid is not None and (is_elsewhere or found.pid == process):
-            return found
+        is_elsewhere = not process or (owner.host is not None and owner.host != socket.gethostname())
+        if owner.pid is not None and (is_elsewhere or owner.pid == process):
+            return owner
         if time.monotonic() > give_up:
-            return Holder(path, pid=process or None) if not is_elsewhere else found
+            return Holder(path, pid=process or None) if not is_elsewhere else owner
         time.sleep(0.02)
 
 
-def _written(path: Path, lock: int) -> Holder:
+def _read_holder(path: Path, lock: int) -> Holder:
     try:
-        said = cast("dict[str, Any]", parsed(os.pread(lock, 1 << 12, 0)))
-        found = Holder(path, str(said["host"]), int(said["pid"]), str(said["since"]), said["launch"])
-        if isinstance(said.get("job"), str):  # missing in folders that an older grpo-run locked
-            found = replace(found, job=said["job"], start=int(said["start"]))
-        return found if f"{found.host}{found.since}".isprintable() else Holder(path)
+        content = cast("dict[str, Any]", parse_json(os.pread(lock, 1 << 12, 0)))
+        owner = Holder(path, str(content["host"]), int(content["pid"]), str(content["since"]), content["launch"])
+        if isinstance(content.get("job"), str):  # missing in folders that an older grpo-run locked
+            owner = replace(owner, job=content["job"], start=int(content["start"]))
+        return owner if f"{owner.host}{owner.since}".isprintable() else Holder(path)
     except (OSError, ValueError, KeyError, TypeError):
         return Holder(path)
 
@@ -254,8 +254,8 @@ def _locking_process(lock: int) -> int | None:
     """The process that holds the lock, 0 or less if it is on a different machine, None if there is none."""
     if sys.platform != "linux" or sys.maxsize < 1 << 32:
         return None
-    for place in _RANGES:
-        asked = struct.pack(_STRUCT_FLOCK, fcntl.F_WRLCK, os.SEEK_SET, *place, 0)
+    for span in _RANGES:
+        asked = struct.pack(_STRUCT_FLOCK, fcntl.F_WRLCK, os.SEEK_SET, *span, 0)
         try:
             answer = struct.unpack(_STRUCT_FLOCK, fcntl.fcntl(lock, fcntl.F_GETLK, asked))
         except OSError:

@@ -20,7 +20,7 @@ def cache_folder() -> Path | None:
         return None
 
 
-def kept(name: str, most: int) -> Any:
+def read_cache(name: str, most: int) -> Any:
     """The JSON value of a cache file, None if it cannot be read. most: the largest size accepted, in bytes."""
     folder = cache_folder()
     if folder is None:
@@ -34,7 +34,7 @@ def kept(name: str, most: int) -> Any:
         return None
 
 
-def keep(name: str, value: object) -> bool:
+def write_cache(name: str, value: object) -> bool:
     """Writes a cache file completely or not at all, and returns whether it did; failures are ignored."""
     from grpo_recipes.contract.files.folder_files import write_whole
 

@@ -61,13 +61,13 @@ def open_regular(path: str | Path) -> BinaryIO:
 
 def _has_holes(descriptor: int, status: os.stat_result) -> bool:
     """Whether a file is mostly holes; a compressing file system uses fewer blocks, but reports no holes."""
-    written, place = 0, 0
+    written, offset = 0, 0
     try:
         for _ in range(_MOST_PARTS):
-            start = os.lseek(descriptor, place, os.SEEK_DATA)
-            place = os.lseek(descriptor, start, os.SEEK_HOLE)
-            written += place - start
-            if place >= status.st_size:
+            start = os.lseek(descriptor, offset, os.SEEK_DATA)
+            offset = os.lseek(descriptor, start, os.SEEK_HOLE)
+            written += offset - start
+            if offset >= status.st_size:
                 break
     except OSError:
         pass  # only a hole until the end
@@ -83,9 +83,6 @@ def read_text(path: str | Path, most: int) -> str:
     if len(content) > most:
         raise ValueError(f"it is larger than {most >> 20} MiB")
     return content.decode("utf-8")
-
-
-# sha256 digests of one file and of several, as plans, locks, manifests and consents store them.
 
 
 TRAVELS = ("__init__.py", "contract", "rewards", "worker")

@@ -14,45 +14,17 @@ from grpo_recipes.contract.files.regular_file import NotRegular, kind
 from grpo_recipes.contract.findings.finding import Finding, mistake
 from grpo_recipes.contract.host.engines import ENGINES
 
+MODELS = ("final", "extended_model", "merged_model", "dequantized_model")
 FILES = (
-    "plan.json",
-    "integrity.json",
-    "recipe.yaml",
-    "launch.sh",
-    "train.sh",
-    "accelerate.yaml",
-    "deepspeed.json",
-    "run.json",
-    "run.json.damaged",
-    "metrics.jsonl",
-    "completions.jsonl",
-    "train.log",
-    "vllm_server.json",
-    "vllm_server.log",
-    ".reserve",
-    ".lock",
-    ".training.lock",
-    ".serving.lock",
+    *("plan.json", "integrity.json", "recipe.yaml", "launch.sh", "train.sh", "accelerate.yaml", "deepspeed.json"),
+    *("run.json", "run.json.damaged", "metrics.jsonl", "completions.jsonl", "train.log", "vllm_server.json"),
+    *("vllm_server.log", ".lock", ".training.lock", ".serving.lock"),
     *(name for kind in ENGINES.values() for name in (*kind.scripts, *kind.traces)),
+    *(".meeting.*", ".job-*", ".probe.*"),  # the mark of a machine or of a job, and files written for a moment
 )
 FOLDERS = (
-    "worker",
-    "checkpoints",
-    "final",
-    "cache",
-    "completions",
-    "extended_model",
-    "merged_model",
-    "dequantized_model",
-    "evaluation",
-    "stalled",
-    "tensorboard",
-)
-# Temporary entries: a file or folder being written or removed, the mark of a machine or of a job.
-PASSING_FILES = (".meeting.*", ".job-*", ".probe.*")
-PASSING_FOLDERS = (
-    ".removed-*",
-    *(f".{name}.writing" for name in ("final", "extended_model", "merged_model", "dequantized_model")),
+    *("worker", "checkpoints", "cache", "completions", "evaluation", "stalled", "tensorboard", *MODELS),
+    *(".removed-*", *(f".{name}.writing" for name in MODELS)),  # half removed, half written
 )
 _MOST = 20_000_000
 
@@ -63,14 +35,14 @@ def refuse_foreign_entries(folder: Path, *, deep: bool = True) -> None:
     Links within such a folder may lead to entries of the same folder. deep: also checks the content of folders. Changes
     nothing. Any other OSError means that the folder cannot be read.
     """
-    found = names(folder)
-    for name in found:
-        if name in FILES or any(fnmatch.fnmatchcase(name, one) for one in PASSING_FILES):
-            _refuse_another_kind(folder, name, stat.S_IFREG)
-        elif name in FOLDERS or any(fnmatch.fnmatchcase(name, one) for one in PASSING_FOLDERS):
-            _refuse_another_kind(folder, name, stat.S_IFDIR)
-    for name in FOLDERS if deep else ():
-        if name in found:
+    for name in names(folder):
+        is_folder = _is_one_of(name, FOLDERS)
+        there = status(folder, name) if is_folder or _is_one_of(name, FILES) else None
+        if there is None:
+            continue
+        if stat.S_IFMT(there.st_mode) != (stat.S_IFDIR if is_folder else stat.S_IFREG):
+            raise NotRegular(kind(there), os.path.join(folder, name))
+        if is_folder and deep:
             _look_into(folder, name)
 
 
@@ -84,26 +56,20 @@ def strange_entry(problem: NotRegular) -> Finding:
     )
 
 
-def _refuse_another_kind(folder: Path, name: str, wanted: int) -> None:
-    found = status(folder, name)
-    if found is not None and stat.S_IFMT(found.st_mode) != wanted:
-        raise NotRegular(kind(found), os.path.join(folder, name))
+def _is_one_of(name: str, patterns: tuple[str, ...]) -> bool:
+    return any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
 
 
 def _look_into(folder: Path, name: str) -> None:
+    own = os.path.join(folder, name)
     try:
-        for inside, found in walk(folder, name, most=_MOST):
-            if stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode):
+        for inside, entry in walk(folder, name, most=_MOST):
+            if stat.S_ISREG(entry.st_mode) or stat.S_ISDIR(entry.st_mode):
                 continue
-            path = os.path.join(folder, name, inside)
-            if not stat.S_ISLNK(found.st_mode):
-                raise NotRegular(kind(found), path)
-            if not _is_inside(path, os.path.join(folder, name)):
+            path = os.path.join(own, inside)
+            if not stat.S_ISLNK(entry.st_mode):
+                raise NotRegular(kind(entry), path)
+            if not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(own)):
                 raise NotRegular(f"it is a link that leads out of {name}/", path)
     except FileNotFoundError:
         pass  # a run that trains there removes what it no longer needs
-
-
-def _is_inside(path: str, folder: str) -> bool:
-    """Whether everything that a link leads to is inside a folder."""
-    return os.path.realpath(path).startswith(os.path.realpath(folder) + os.sep)

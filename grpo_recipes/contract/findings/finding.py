@@ -1,6 +1,6 @@
 """A finding: one mistake, its place, the reasons and the fix."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal, NamedTuple
 
 Severity = Literal["error", "warning", "note", "not-checked"]
@@ -66,7 +66,7 @@ def mistake(
 ) -> Finding:
     """An error that no rule reports. because: one reason or several. path: of the key, if it is about a recipe's."""
     reasons = (because,) if isinstance(because, str) else tuple(because)
-    return Finding("", "error", message, dotted(path), None, reasons, fix, seen=tuple(seen), more=more, path=path)
+    return Finding("", "error", message, path_text(path), None, reasons, fix, seen=tuple(seen), more=more, path=path)
 
 
 def as_record(finding: Finding) -> dict[str, Any]:
@@ -92,7 +92,7 @@ def of_record(record: Mapping[str, Any]) -> Finding:
         record["id"],
         record["severity"],
         record["message"],
-        dotted(path),
+        path_text(path),
         because=tuple(record["because"]),
         fix=record["fix"],
         patch=tuple(Patch(**{**patch, "path": tuple(patch["path"])}) for patch in record["patch"]),
@@ -103,7 +103,7 @@ def of_record(record: Mapping[str, Any]) -> Finding:
     )
 
 
-def dotted(path: Path) -> str:
+def path_text(path: Path) -> str:
     """A path as messages and `--set` write it: rewards[0].weight."""
     text = ""
     for part in path:
@@ -124,7 +124,18 @@ def value_at(values: Any, path: Path, default: object = None) -> Any:
     return values
 
 
-def moved_to(findings: Iterable[Finding]) -> set[Path]:
+def below(value: object, path: Path) -> Iterator[Path]:
+    """The path of a value and of everything below it."""
+    yield path
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield from below(inner, (*path, key))
+    elif isinstance(value, list):
+        for index, inner in enumerate(value):
+            yield from below(inner, (*path, index))
+
+
+def paths_moved_to(findings: Iterable[Finding]) -> set[Path]:
     """The paths that fixes fill with a value moved from elsewhere, so that what is there now is not what is meant."""
     moves = [finding.patch for finding in findings if any(patch.remove for patch in finding.patch)]
     return {patch.path for patches in moves for patch in patches if not patch.remove}

@@ -15,8 +15,8 @@ LONGEST_TEXT = 4000
 
 def finding_text(finding: Finding, file: str) -> str:
     """One finding on several lines, without a final newline. file: named if the finding has no place."""
-    place = _one_line(str(finding.mark) if finding.mark else file)
-    return "\n".join([f"{place}: {finding.severity}: {_head(finding)}", *_source_line(finding), *_reasons(finding)])
+    where = _one_line(str(finding.mark) if finding.mark else file)
+    return "\n".join([f"{where}: {finding.severity}: {_head(finding)}", *_source_line(finding), *_reasons(finding)])
 
 
 def bare_text(findings: Iterable[Finding]) -> str:

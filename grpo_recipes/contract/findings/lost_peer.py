@@ -64,7 +64,7 @@ class WrongSetUp(Mistake):
     """NCCL lacks something on this machine. The run exits with 1, since every start would fail in the same way."""
 
 
-def lost_peer(problem: BaseException) -> Mistake | None:
+def find_lost_peer(problem: BaseException) -> Mistake | None:
     """The error, with how to continue, if the run's processes lost each other or a GPU is faulty.
 
     A WrongSetUp if NCCL lacks something on this machine; None for any other exception.
@@ -72,26 +72,26 @@ def lost_peer(problem: BaseException) -> Mistake | None:
     for each in causes(problem):
         text = f"{type(each).__name__}: {each}"
         if isinstance(each, RuntimeError | ConnectionError) and (_OF_TORCH.search(text) or _OF_GPU.search(text)):
-            found = _understood(text, _where(each))
-            if found is not None:
-                return found
+            error = _explain(text, _where(each))
+            if error is not None:
+                return error
     return None
 
 
-def lost_by_watchdog(log: str, rank: int) -> Mistake | None:
+def find_watchdog_end(log: str, rank: int) -> Mistake | None:
     """The error for a process that a watchdog ended, from its output; None for any other end.
 
     A watchdog also ends a process whose own kernel failed, for example after an illegal memory access.
     """
     # A call that never returned may be a consequence of the lost peer, and says less.
-    for words in sorted(re.findall(_WATCHDOG.format(rank=rank), log), key=lambda one: bool(_STUCK.search(one))):
-        found = _understood(words, "reported by torch's watchdog")
-        if found is not None:
-            return found
+    for words in sorted(re.findall(_WATCHDOG.format(rank=rank), log), key=lambda text: bool(_STUCK.search(text))):
+        error = _explain(words, "reported by torch's watchdog")
+        if error is not None:
+            return error
     return None
 
 
-def _understood(text: str, where: str) -> Mistake | None:
+def _explain(text: str, where: str) -> Mistake | None:
     if (of_machine := _of_machine(text)) is not None:
         return of_machine
     late = _LATE.search(text)
@@ -102,12 +102,12 @@ def _understood(text: str, where: str) -> Mistake | None:
     return _message("the connection to another process broke", where, text) if _BROKEN.search(text) else None
 
 
-def _message(found: str, where: str, text: str) -> Mistake:
+def _message(summary: str, where: str, text: str) -> Mistake:
     peer = _PEER.search(text)
     at = "" if peer is None else f", at {peer[1] or f'[{peer[2]}]:{peer[3]}'}"
     return Mistake.of(
-        f"{found}{at}, {where}",
-        because=_shortened(text),
+        f"{summary}{at}, {where}",
+        because=_last_nccl_message(text),
         fix="start all machines again with --resume once they reach each other",
     )
 
@@ -116,19 +116,19 @@ def _of_machine(text: str) -> Mistake | None:
     """The error for this machine, from a message of NCCL or CUDA; None if it is about something else."""
     for words, message, fix in _SET_UP:
         if words.search(text):
-            return WrongSetUp.of(message, because=_shortened(text), fix=fix)
+            return WrongSetUp.of(message, because=_last_nccl_message(text), fix=fix)
     is_stuck = _STUCK.search(text) is not None
     if not is_stuck and not _OF_GPU.search(text):
         return None
     what = "a call of NCCL or CUDA never returned" if is_stuck else "a GPU has a hardware fault"
     return Mistake.of(
         f"{what}, on {socket.gethostname()}",
-        because=_shortened(text),
+        because=_last_nccl_message(text),
         fix="continue with --resume on other GPUs; the kernel's log has the Xid: dmesg | grep Xid",
     )
 
 
-def _shortened(text: str) -> str:
+def _last_nccl_message(text: str) -> str:
     """The last message of NCCL itself, or else the whole text."""
     return " ".join((text.partition("Last error:")[2] or text).split())[:_LONGEST_BECAUSE]
 
@@ -144,9 +144,9 @@ def _where(problem: BaseException) -> str:
 
 def causes(problem: BaseException) -> Iterator[BaseException]:
     """An exception and its causes, the first cause last."""
-    seen: set[int] = set()
-    one: BaseException | None = problem
-    while one is not None and id(one) not in seen:
-        seen.add(id(one))
-        yield one
-        one = one.__cause__ or one.__context__
+    ids: set[int] = set()
+    cause: BaseException | None = problem
+    while cause is not None and id(cause) not in ids:
+        ids.add(id(cause))
+        yield cause
+        cause = cause.__cause__ or cause.__context__

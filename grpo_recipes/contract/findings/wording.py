@@ -9,23 +9,23 @@ from grpo_recipes.contract.findings.finding import Path
 def nearest_words(word: str, known: Iterable[str], *, cutoff: float) -> list[str]:
     """The nearest known name as a list of one, empty if none reaches the cutoff (difflib's ratio, 0 to 1).
 
-    Never suggests a maximum for a minimum or the reverse: max_tokens is not a typo of min_tokens.
+    Never suggests an opposite: max_tokens is not a typo of min_tokens, and disable_thinking not of enable_thinking.
     difflib is imported here, so only a recipe with a mistake pays for it.
     """
     from difflib import get_close_matches
 
-    return get_close_matches(word, [one for one in known if not _is_opposite(word, one)], n=1, cutoff=cutoff)
+    return get_close_matches(word, [name for name in known if not _is_opposite(word, name)], n=1, cutoff=cutoff)
+
+
+_OPPOSITES = (("max", "min"), ("enable", "disable"), ("low", "high"), ("include", "exclude"))
 
 
 def _is_opposite(word: str, other: str) -> bool:
-    bounds = [{bound for bound in ("max", "min") if bound in one} for one in (word, other)]
-    return bounds[0] | bounds[1] == {"max", "min"} and not bounds[0] & bounds[1]
+    pairs = ((a in word, b in word, a in other, b in other) for a, b in _OPPOSITES)
+    return any(has in ((True, False, False, True), (False, True, True, False)) for has in pairs)
 
 
-# Values as messages and fixes show them.
-
-
-def shown(value: object, limit: int = 60) -> str:
+def value_text(value: object, limit: int = 60) -> str:
     """A value for a message: YAML-like, short, without control characters."""
     text = (
         "null"
@@ -36,7 +36,7 @@ def shown(value: object, limit: int = 60) -> str:
         if isinstance(value, str)
         else str(value)
     )
-    return shortened(text, limit)
+    return shorten(text, limit)
 
 
 def one_line(text: str) -> str:
@@ -44,13 +44,13 @@ def one_line(text: str) -> str:
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
-def shortened(text: str, most: int) -> str:
+def shorten(text: str, most: int) -> str:
     """A text on one line of at most `most` characters."""
     line = one_line(text)
     return line if len(line) <= most else f"{line[: most - 3]}..."
 
 
-def listed(items: Sequence[object], most: int = 3, between: str = ", ") -> str:
+def join_items(items: Sequence[object], most: int = 3, between: str = ", ") -> str:
     """ "1, 2, 3 and 4 more"."""
     shown = between.join(map(str, items[:most]))
     return shown + (f" and {len(items) - most:,} more" if len(items) > most else "")
@@ -65,7 +65,7 @@ def cells(text: str) -> int:
     return sum(0 if unicodedata.combining(c) else 1 + (unicodedata.east_asian_width(c) in "WF") for c in text)
 
 
-def aligned(rows: Iterable[Sequence[str]], right: Container[int] = (), most: int = 1000) -> list[str]:
+def align_rows(rows: Iterable[Sequence[str]], right: Container[int] = (), most: int = 1000) -> list[str]:
     """Rows of texts as aligned lines; columns that are empty in every row are dropped.
 
     right: indexes of right-aligned columns. most: the width up to which a longer text widens its column.
@@ -92,4 +92,19 @@ def flow(value: object) -> str:
     if isinstance(value, list):
         return "[" + ", ".join(flow(item) for item in value) + "]"
     plain = isinstance(value, str) and re.fullmatch(r"[A-Za-z][\w./-]*(:\w+)?", value)
-    return str(value) if plain else shown(value)
+    return str(value) if plain else value_text(value)
+
+
+OF_THE_TRAINER = {
+    **dict.fromkeys(("model", "policy", "ref_model", "trainer"), "a reward loads the model that it needs itself"),
+    **dict.fromkeys(("tokenizer", "processing_class"), "completion_ids has the tokens of each completion"),
+    **dict.fromkeys(("step", "global_step", "state"), "trainer_state.global_step is the number of the step"),
+}
+"""What a reward can use instead of an object of the trainer, by the parameter's name."""
+
+
+def without_parameters(missing: Sequence[str]) -> str | None:
+    """The fix for a reward that asks for objects of the trainer, None if all that it misses may be columns."""
+    of_trainer = [name for name in missing if name in OF_THE_TRAINER]
+    hints = dict.fromkeys(OF_THE_TRAINER[name] for name in of_trainer)
+    return f"remove the parameter {join_items(of_trainer)}: {'; '.join(hints)}" if of_trainer else None

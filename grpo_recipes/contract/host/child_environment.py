@@ -32,19 +32,19 @@ def absolute_places(environment: Mapping[str, str]) -> tuple[dict[str, str], lis
 
     A relative entry means whatever folder a program is started in. launch.sh removes them in the same way.
     """
-    kept, changed = dict(environment), list[str]()
+    absolute, changed = dict(environment), list[str]()
     for name in (*LISTS_OF_PLACES, PRELOAD):
         value = environment.get(name, "")
         entries = value.replace(" ", ":").split(":") if name == PRELOAD else value.split(":")
         good = [entry for entry in entries if _is_absolute(entry, may_be_a_name=name == PRELOAD)]
         if value and len(good) < len(entries):
-            del kept[name]
-            kept |= {name: ":".join(good)} if any(good) else {}
+            del absolute[name]
+            absolute |= {name: ":".join(good)} if any(good) else {}
             changed.append(name)
-    return kept, changed
+    return absolute, changed
 
 
-def told(changed: list[str]) -> str:
+def changes_note(changed: list[str]) -> str:
     """One line that names the changed variables."""
     return f"note: {', '.join(changed)}: relative entries are ignored"
 
@@ -76,7 +76,7 @@ OF_THE_HUB = ("huggingface_hub",)
 OF_DEEPSPEED = ("deepspeed",)
 
 
-def locked_caches(environment: Mapping[str, str], packages: Collection[str], severity: Severity) -> Finding | None:
+def find_locked_caches(environment: Mapping[str, str], packages: Collection[str], severity: Severity) -> Finding | None:
     """The finding about caches of these packages that this user cannot write; None if all are writable.
 
     Source: vllm 0.30.0, flashinfer 0.6.18, triton 3.7, huggingface_hub 2.0, torch 2.13 for deepspeed's extensions.
@@ -160,16 +160,16 @@ def small_for_nccl(machine: MachineLimits | None = None) -> list[Finding]:
     InfiniBand. Source of the sizes: NVIDIA's containers ask for `--shm-size=1g --ulimit memlock=-1`; Docker's defaults
     are 64 MiB and 64 KiB.
     """
-    has, found = machine or limits(), []
+    has, findings = machine or limits(), []
     if has.shared_memory is not None and has.shared_memory < _LEAST_SHARED:
-        said = f"{_SHARED} has {has.shared_memory >> 20} MiB free, which may be too little for NCCL between GPUs"
+        text = f"{_SHARED} has {has.shared_memory >> 20} MiB free, which may be too little for NCCL between GPUs"
         fix = "docker run --shm-size=16g; in Kubernetes mount an emptyDir with medium: Memory there"
-        found.append(Finding(SMALL_LIMIT, "warning", said, fix=fix))
+        findings.append(Finding(SMALL_LIMIT, "warning", text, fix=fix))
     if has.infiniband and has.locked_memory is not None and has.locked_memory < _LEAST_LOCKED:
-        said = f"a process may lock {has.locked_memory >> 10} KiB, which may be too little for NCCL over InfiniBand"
+        text = f"a process may lock {has.locked_memory >> 10} KiB, which may be too little for NCCL over InfiniBand"
         fix = "ulimit -l unlimited, as docker run --ulimit memlock=-1, or in limits.conf and for the scheduler"
-        found.append(Finding(SMALL_LIMIT, "warning", said, fix=fix))
-    return found
+        findings.append(Finding(SMALL_LIMIT, "warning", text, fix=fix))
+    return findings
 
 
 def remove_unused(folder: Path) -> None:
@@ -177,6 +177,6 @@ def remove_unused(folder: Path) -> None:
     reports = folder / REPORTS
     if reports.is_symlink():
         return
-    for place in [*reports.glob("*"), reports]:
+    for path in [*reports.glob("*"), reports]:
         with contextlib.suppress(OSError):
-            place.rmdir()  # removes neither a link nor a folder with content
+            path.rmdir()  # removes neither a link nor a folder with content

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
-Asked = Literal["local", "slurm", "kubernetes", "skypilot"]
+Asked = Literal["local", "slurm"]
 """The values of `launch.engine` in a recipe."""
 
 
@@ -31,15 +31,13 @@ ENGINES: dict[str, EngineKind] = {
         scripts=("job.sbatch",),
         traces=("slurm.log", "job.json", "job_ends.jsonl", ".submit.lock"),
     ),
-    "kubernetes": EngineKind(section="kubernetes", trains_elsewhere=True, scripts=("job.yaml",)),
-    "skypilot": EngineKind(section="skypilot", trains_elsewhere=True, scripts=("task.yaml",)),
 }
 SECTIONS = {kind.section: name for name, kind in ENGINES.items() if kind.section is not None}
 
 
 def in_an_image(job: Mapping[str, object]) -> bool:
     """Whether a plan with this job trains with the stack of a container image, whatever this machine has installed."""
-    return bool(job.get("image") or job.get("container"))
+    return bool(job.get("container"))
 
 
 def engine_for(asked: str, machines: int) -> str:

@@ -93,9 +93,9 @@ def process(pid: int) -> Process | None:
 def all_processes() -> Iterator[Process]:
     """Every visible process; none without /proc."""
     for folder in Path("/proc").glob("[0-9]*"):
-        found = process(int(folder.name))
-        if found is not None:
-            yield found
+        visible = process(int(folder.name))
+        if visible is not None:
+            yield visible
 
 
 def descendants(ancestor: int) -> list[Process]:
@@ -103,13 +103,13 @@ def descendants(ancestor: int) -> list[Process]:
     children: dict[int, list[Process]] = {}
     for each in all_processes():
         children.setdefault(each.parent, []).append(each)
-    found: list[Process] = []
+    family: list[Process] = []
     waiting = [ancestor]
     while waiting:
         below = children.get(waiting.pop(), [])
-        found += below
+        family += below
         waiting += [each.pid for each in below]
-    return [each for each in found if not each.is_zombie]
+    return [each for each in family if not each.is_zombie]
 
 
 def ranks(processes: Iterable[Process]) -> list[int]:
@@ -118,14 +118,14 @@ def ranks(processes: Iterable[Process]) -> list[int]:
     Excludes the launcher above them and everything below: data loaders are forks with the same command line, and
     stopping them would break their rank.
     """
-    found: set[int] = set()
+    ids: set[int] = set()
     inside: set[int] = set()
     for each in processes:
-        if each.parent in inside or each.parent in found:
+        if each.parent in inside or each.parent in ids:
             inside.add(each.pid)
         elif "-m" not in each.argv and any(word.endswith(_TRAINER) for word in each.argv):
-            found.add(each.pid)
-    return sorted(found)
+            ids.add(each.pid)
+    return sorted(ids)
 
 
 def send(pids: Iterable[int], number: signal.Signals) -> None:

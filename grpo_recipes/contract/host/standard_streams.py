@@ -7,30 +7,33 @@ import io
 import os
 import select
 import sys
-import time
-
-STREAMS = {"stdin": 0, "stdout": 1, "stderr": 2}
+from typing import TextIO
 
 
 class Steady(io.FileIO):
     """A raw stream over a descriptor, which stays open. Drops what cannot be written.
 
-    problem: why output was dropped for the first time, None if none was.
+    patience_s: how long to wait for a reader that does not read; None for ever. problem: why output was dropped for the
+    first time, None if none was.
     """
 
-    def __init__(self, descriptor: int) -> None:
+    def __init__(self, descriptor: int, patience_s: float | None = None) -> None:
         super().__init__(descriptor, "wb", closefd=False)
         self.problem: OSError | None = None
+        self._patience_s = patience_s
+        self._is_stuck = False
 
     def write(self, content: object, /) -> int:
-        """The number of bytes given, written or dropped. Waits if the descriptor was made non-blocking."""
-        size = memoryview(content).nbytes  # type: ignore[arg-type]
+        """The number of bytes written or dropped: at most as many as a ready pipe takes at once."""
+        part = memoryview(content)[: select.PIPE_BUF]  # type: ignore[arg-type]
         try:
-            while (taken := super().write(content)) is None:  # type: ignore[arg-type]
-                select.select([], [self.fileno()], [])
+            taken = None
+            while taken is None:
+                self._is_stuck = select.select([], [self], [], 0 if self._is_stuck else self._patience_s)[1] == []
+                taken = len(part) if self._is_stuck else super().write(part)
         except OSError as problem:
             self.problem = self.problem or problem
-            return size
+            return len(part)
         return taken
 
 
@@ -39,93 +42,41 @@ def make_steady() -> None:
 
     A closed one becomes the null device; otherwise the next opened file would get its number and receive the output.
     """
-    for descriptor in STREAMS.values():
+    for descriptor in (0, 1, 2):
         try:
             os.fstat(descriptor)
         except OSError:
             os.open(os.devnull, os.O_RDWR)  # the lowest free number
-    for name in ("stdout", "stderr"):
+    for descriptor, name in ((1, "stdout"), (2, "stderr")):
         stream = getattr(sys, name)
-        if stream is None or (_descriptor(stream) == STREAMS[name] and _raw(stream) is None):
-            setattr(sys, name, _steady(STREAMS[name], stream))
+        raw = _raw(stream)
+        if stream is None or (type(raw) is io.FileIO and not raw.closed and raw.fileno() == descriptor):
+            setattr(sys, name, steady(descriptor, stream))
 
 
-def left_out(name: str) -> OSError | None:
-    """Why a stream, "stdout" or "stderr", has dropped output since the last call, else None."""
-    raw = _raw(getattr(sys, name))
-    if raw is None:
+def steady(descriptor: int, before: TextIO | None, patience_s: float | None = None) -> TextIO:
+    """A steady stream over a descriptor. before: the stream that it replaces.
+
+    Characters that the encoding lacks, as in a name that is not UTF-8, are printed as backslash escapes.
+    """
+    raw = io.BufferedWriter(Steady(descriptor, patience_s))
+    if before is not None:
+        before.flush()
+    encoding = getattr(before, "encoding", None) or "utf-8"
+    is_by_line = not isinstance(before, io.TextIOWrapper) or before.line_buffering or before.write_through
+    return io.TextIOWrapper(raw, encoding, "backslashreplace", line_buffering=is_by_line)
+
+
+def take_output_problem(stream: TextIO) -> OSError | None:
+    """Why a stream has dropped output since the last call, else None."""
+    raw = _raw(stream)
+    if not isinstance(raw, Steady):
         return None
-    getattr(sys, name).flush()
+    stream.flush()
     problem, raw.problem = raw.problem, None
     return problem
 
 
-def _steady(descriptor: int, before: io.TextIOWrapper | None) -> io.TextIOWrapper:
-    raw = Steady(descriptor)
-    if before is None:
-        return io.TextIOWrapper(io.BufferedWriter(raw), "utf-8", "backslashreplace", line_buffering=True)
-    before.flush()
-    # Characters that the encoding lacks, as in a name that is not UTF-8, are printed as backslash escapes.
-    return io.TextIOWrapper(
-        io.BufferedWriter(raw), before.encoding, "backslashreplace", line_buffering=before.line_buffering
-    )
-
-
-def _descriptor(stream: object) -> int | None:
-    try:
-        return int(stream.fileno())  # type: ignore[attr-defined]
-    except (AttributeError, OSError, ValueError):
-        return None
-
-
-def _raw(stream: object) -> Steady | None:
-    raw = getattr(getattr(stream, "buffer", None), "raw", None)
-    return raw if isinstance(raw, Steady) else None
-
-
-# The controlling terminal of a process, and the SIGHUP that arrives when it closes.
-
-
-_HANGUP_S = 2.0
-_SAME_S = 5.0
-
-
-def has_terminal() -> bool:
-    """Whether this process has a controlling terminal: not under cron or a service, nor after its window closed."""
-    try:
-        os.close(os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY | os.O_CLOEXEC | os.O_NONBLOCK))
-    except OSError:
-        return False
-    return True
-
-
-class Hangups:
-    """Distinguishes a SIGHUP that somebody sent from that of a closing terminal.
-
-    A shell, and some terminals, send the signal before the terminal is gone, so the decision waits a moment.
-    """
-
-    def __init__(self) -> None:
-        self._had_terminal = has_terminal()
-        self._came: float | None = None
-        self.gone_at: float | None = None
-
-    def came(self) -> None:
-        """Records a SIGHUP. Safe to call in a signal handler."""
-        self._came = self._came or time.monotonic()
-
-    def is_wish(self) -> bool | None:
-        """Whether the received SIGHUP asks the run to stop; None if there was none or it cannot be told yet."""
-        came, now = self._came, time.monotonic()
-        if came is None:
-            return None
-        if self.gone_at is not None and came - self.gone_at < _SAME_S:
-            self._came = None  # the shell and the kernel both send one
-            return False
-        if self._had_terminal and not has_terminal():
-            self._had_terminal, self._came, self.gone_at = False, None, now
-            return False
-        if self._had_terminal and now - came < _HANGUP_S:
-            return None
-        self._came = None
-        return True
+def _raw(stream: TextIO | None) -> object:
+    buffer = getattr(stream, "buffer", None)
+    return getattr(buffer, "raw", buffer)  # python -u has no buffer around the raw stream

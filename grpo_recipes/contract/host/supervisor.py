@@ -45,7 +45,7 @@ _LEAVE_S = 1.0
 _SERVING = "worker/serve.py"
 
 
-def started(
+def start_supervisor(
     folder: str, output: int, environment: dict[str, str], *arguments: str, stdin: int = subprocess.DEVNULL
 ) -> "subprocess.Popen[bytes]":
     """Starts this program on a folder, as a child of the calling process.

@@ -1,1 +1,1 @@
-"""Checks that a run folder is unchanged, and who wrote it; standard library only."""
+"""Checks that a run folder is unchanged; standard library only."""

@@ -10,8 +10,7 @@ from pathlib import Path
 from grpo_recipes.contract.files.folder_files import read_text
 from grpo_recipes.contract.files.regular_file import files_sha256
 from grpo_recipes.contract.integrity.digests import digests_of
-from grpo_recipes.contract.integrity.manifest import Manifest, NotWhole, faults, refuse, stated
-from grpo_recipes.contract.integrity.seal import YOU
+from grpo_recipes.contract.integrity.manifest import Manifest, NotWhole, checkpoint_manifest, faults, refuse
 
 _MOST_DIGITS = 18
 
@@ -25,14 +24,14 @@ class JudgedCheckpoint:
     reason: str | None
 
 
-def judged_checkpoints(checkpoints: Path, *, contents: bool = False) -> Iterator[JudgedCheckpoint]:
+def judge_checkpoints(checkpoints: Path, *, contents: bool = False) -> Iterator[JudgedCheckpoint]:
     """All folders named like checkpoints, highest step first.
 
     contents: also reads every file and compares its digest; otherwise only names and sizes are compared.
     """
     for checkpoint in sorted(_all(checkpoints), key=step_of, reverse=True):
         try:
-            manifest = stated(checkpoint)
+            manifest = checkpoint_manifest(checkpoint)
             refuse(faults(checkpoint, manifest.files, contents=contents))
             if contents:
                 _refuse_another_latest(checkpoint, manifest)
@@ -49,12 +48,12 @@ def step_of(checkpoint: Path) -> int:
 
 def _all(checkpoints: Path) -> list[Path]:
     """All folders named like checkpoints, without links, which may lead anywhere."""
-    found = []
+    folders = []
     for path in checkpoints.glob("checkpoint-*"):
         digits = path.name.partition("-")[2]
         if digits.isascii() and digits.isdigit() and len(digits) <= _MOST_DIGITS and not path.is_symlink():
-            found.append(path)
-    return found
+            folders.append(path)
+    return folders
 
 
 def _refuse_another_latest(checkpoint: Path, manifest: Manifest) -> None:
@@ -69,7 +68,7 @@ def _refuse_another_latest(checkpoint: Path, manifest: Manifest) -> None:
         raise NotWhole("latest names no folder of it")
 
 
-def lost_checkpoint(folder: Path, named: object) -> str | None:
+def find_lost_checkpoint(folder: Path, named: object) -> str | None:
     """The checkpoint that run.json names, if neither it nor a later one exists any more."""
     name = Path(named).name if isinstance(named, str) else ""
     if not name.startswith("checkpoint-") or not name[11:].isdecimal():
@@ -77,12 +76,9 @@ def lost_checkpoint(folder: Path, named: object) -> str | None:
     step = int(name[11:])
     return (
         None
-        if any(step_of(checkpoint.folder) >= step for checkpoint in judged_checkpoints(folder / "checkpoints"))
+        if any(step_of(checkpoint.folder) >= step for checkpoint in judge_checkpoints(folder / "checkpoints"))
         else name
     )
-
-
-# Files of a checkpoint that are unpickled, so their author decides what code runs.
 
 
 KIND = "pickles of a checkpoint"
@@ -108,14 +104,11 @@ def unsafe_names(names: Iterable[str]) -> list[str]:
     )
 
 
-def strange_pickles(checkpoint: Path, manifest: Manifest) -> tuple[list[str], str] | None:
-    """The files that may run code in a checkpoint that this user did not write, and one digest of them; None without
-    any.
+def pickles(checkpoint: Path, manifest: Manifest) -> tuple[list[str], str] | None:
+    """The files of a checkpoint that may run code, and one digest of them; None without any.
 
     Reads those files if the manifest has no digests. Raises OSError.
     """
-    if manifest.signer == YOU:
-        return None
     names = unsafe_names(manifest.files)
     if not names:
         return None
@@ -129,7 +122,7 @@ def _reads_weights_only() -> bool:
     if os.environ.get(_FORCED, "0").strip().lower() not in ("", "0", "false", "no", "n"):
         return False
     try:
-        found = re.match(r"(\d{1,6})\.(\d{1,6})", version("torch"))
+        release = re.match(r"(\d{1,6})\.(\d{1,6})", version("torch"))
     except PackageNotFoundError:
         return False
-    return found is not None and (int(found[1]), int(found[2])) >= _FIRST_WEIGHTS_ONLY
+    return release is not None and (int(release[1]), int(release[2])) >= _FIRST_WEIGHTS_ONLY

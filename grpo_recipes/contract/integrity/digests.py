@@ -33,12 +33,12 @@ def sizes_in(folder: Path, part: str = ".") -> dict[str, int | None]:
 
     Names are relative to the part; links count as irregular. Leftovers of the system are skipped. Raises OSError.
     """
-    found: dict[str, int | None] = {}
+    sizes: dict[str, int | None] = {}
     for name, status in walk(folder, part):
         last = name.rpartition("/")[2]
         if not stat.S_ISDIR(status.st_mode) and last not in _LEFT_BY_SYSTEMS and not last.startswith(_LEFT_PREFIXES):
-            found[name] = status.st_size if stat.S_ISREG(status.st_mode) else None
-    return dict(sorted(found.items()))
+            sizes[name] = status.st_size if stat.S_ISREG(status.st_mode) else None
+    return dict(sorted(sizes.items()))
 
 
 def digest_of(folder: Path, name: str, *, safe_on_disk: bool = False) -> Digest:
@@ -63,8 +63,8 @@ def digests_of(folder: Path, names: Iterable[str], *, safe_on_disk: bool = False
     """The digests of files below a folder, by name; several are read at once. Raises OSError."""
     wanted = sorted(names)
     with ThreadPoolExecutor(most_threads(len(wanted))) as pool:
-        found = pool.map(lambda name: digest_of(folder, name, safe_on_disk=safe_on_disk), wanted)
-        return dict(zip(wanted, found, strict=True))
+        digests = pool.map(lambda name: digest_of(folder, name, safe_on_disk=safe_on_disk), wanted)
+        return dict(zip(wanted, digests, strict=True))
 
 
 def sync_folders(folder: Path) -> None:

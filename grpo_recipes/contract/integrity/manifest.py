@@ -7,18 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from grpo_recipes.contract.files.bounded_json import parsed
+from grpo_recipes.contract.files.bounded_json import parse_json
 from grpo_recipes.contract.files.folder_files import read_text, status
 from grpo_recipes.contract.integrity.digests import Digest, digest_of, most_threads, sizes_in
-from grpo_recipes.contract.integrity.seal import (
-    NOBODY,
-    Damaged,
-    opened,
-    refuse_another_run,
-    run_id,
-    sealed,
-    with_run_id,
-)
+from grpo_recipes.contract.integrity.seal import Damaged, refuse_another_run, run_id, seal_content, unseal, with_run_id
 
 MANIFEST = "grpo_run.json"
 MANIFEST_FORMAT, MODEL_FORMAT = 2, 1
@@ -38,7 +30,7 @@ class Manifest:
     """The content of a checkpoint's manifest.
 
     world_size: number of processes that wrote it. files: all others. experiment: the values that defined the run.
-    stack: releases of the training packages. format: 1 has no digests. signer: see seal.Opened.
+    stack: releases of the training packages. format: 1 has no digests.
     """
 
     step: int
@@ -47,7 +39,6 @@ class Manifest:
     experiment: dict[str, Any]
     stack: dict[str, str]
     format: int = MANIFEST_FORMAT
-    signer: str = NOBODY
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,28 +71,28 @@ def checkpoint_text(manifest: Manifest, run: Path) -> str:
         "experiment": manifest.experiment,
         "stack": manifest.stack,
     }
-    return sealed(_CHECKPOINT, with_run_id(run, content))
+    return seal_content(_CHECKPOINT, with_run_id(run, content))
 
 
 def model_text(files: Mapping[str, Digest], run: Path | None) -> str:
     """The sealed text of the manifest of a trained or extended model. run: the run folder, None outside of one."""
     content = {_MODEL: MODEL_FORMAT, "files": as_json(files)}
-    return sealed(_MODEL, content if run is None else with_run_id(run, content))
+    return seal_content(_MODEL, content if run is None else with_run_id(run, content))
 
 
 def as_json(files: Mapping[str, Digest]) -> dict[str, Any]:
     """The digests in the form of a manifest."""
-    return {name: {"bytes": found.size, "sha256": found.sha256} for name, found in sorted(files.items())}
+    return {name: {"bytes": digest.size, "sha256": digest.sha256} for name, digest in sorted(files.items())}
 
 
 def read_manifest(folder: Path) -> Manifest:
     """The manifest of a checkpoint, after checking the names and sizes of its files. Raises NotWhole."""
-    found = stated(folder)
-    refuse(faults(folder, found.files))
-    return found
+    manifest = checkpoint_manifest(folder)
+    refuse(faults(folder, manifest.files))
+    return manifest
 
 
-def stated(folder: Path, *, is_copy: bool = False) -> Manifest:
+def checkpoint_manifest(folder: Path, *, is_copy: bool = False) -> Manifest:
     """The manifest of a checkpoint in a run folder, without checking its files. Raises NotWhole.
 
     is_copy: the folder may have any name.
@@ -110,30 +101,27 @@ def stated(folder: Path, *, is_copy: bool = False) -> Manifest:
         raise NotWhole(f"{UNFINISHED} is in it, so it is incomplete")
     try:
         text = read_text(folder, MANIFEST)
-        content = parsed(text.encode())
-        found = _checkpoint(text, content if isinstance(content, dict) else {}, folder.parent.parent)
+        content = parse_json(text.encode())
+        manifest = _checkpoint(text, content if isinstance(content, dict) else {}, folder.parent.parent)
     except FileNotFoundError:
         raise NotWhole(f"no {MANIFEST} in it: it is incomplete, or not written by this grpo-run") from None
     except Damaged as problem:
         raise NotWhole(f"its {MANIFEST} was changed: {problem}") from problem
     except (OSError, ValueError, TypeError, KeyError) as problem:
         raise NotWhole(f"its {MANIFEST} cannot be read ({type(problem).__name__})") from problem
-    if not is_copy and folder.name != f"checkpoint-{found.step}":
-        raise NotWhole(f"its {MANIFEST} is that of step {found.step}")
-    return found
+    if not is_copy and folder.name != f"checkpoint-{manifest.step}":
+        raise NotWhole(f"its {MANIFEST} is that of step {manifest.step}")
+    return manifest
 
 
-def stated_of_model(folder: Path) -> tuple[dict[str, Digest], str]:
-    """The files in the manifest of a model in a run folder, and its signer.
-
-    Raises NotWhole, or FileNotFoundError without a manifest.
-    """
+def model_files(folder: Path) -> dict[str, Digest]:
+    """The files in the manifest of a model in a run folder. Raises NotWhole, or FileNotFoundError without one."""
     try:
-        found = opened(_MODEL, read_text(folder, MANIFEST))
-        refuse_another_run(folder.parent, found.content)
-        if found.content[_MODEL] != MODEL_FORMAT:
+        content = unseal(_MODEL, read_text(folder, MANIFEST))
+        refuse_another_run(folder.parent, content)
+        if content[_MODEL] != MODEL_FORMAT:
             raise NotWhole(f"its {MANIFEST} has a format that this grpo-run does not read")
-        return as_digests(found.content["files"]), found.signer
+        return as_digests(content["files"])
     except FileNotFoundError:
         raise
     except Damaged as problem:
@@ -154,24 +142,24 @@ def faults(
     except OSError as problem:
         return [FileFault(".", "changed", f"cannot be read: {problem.strerror or problem}")]
     more = set(there) - set(files) - {MANIFEST}
-    found = {name: FileFault(name, "one too many", "was not written with it") for name in more}
+    by_name = {name: FileFault(name, "one too many", "was not written with it") for name in more}
 
     def is_read(written: Digest) -> bool:
         return contents and (most_bytes is None or written.size <= most_bytes)
 
     with ThreadPoolExecutor(most_threads(len(files))) as pool:
         judged = pool.map(lambda name: _fault(folder, name, files[name], there, is_read(files[name])), files)
-        found |= {fault.name: fault for fault in judged if fault is not None}
-    return sorted(found.values(), key=lambda fault: fault.name)
+        by_name |= {fault.name: fault for fault in judged if fault is not None}
+    return sorted(by_name.values(), key=lambda fault: fault.name)
 
 
 def fault_of(folder: Path, name: str, written: Digest) -> FileFault | None:
     """The fault of a single file of a manifest, None if it is unchanged."""
     try:
-        found = status(folder, name)
+        entry = status(folder, name)
     except OSError as problem:
         return FileFault(name, "changed", f"cannot be read: {problem.strerror or problem}")
-    sizes = {} if found is None else {name: found.st_size if stat.S_ISREG(found.st_mode) else None}
+    sizes = {} if entry is None else {name: entry.st_size if stat.S_ISREG(entry.st_mode) else None}
     return _fault(folder, name, written, sizes, is_read=True)
 
 
@@ -189,12 +177,12 @@ def _fault(
     if not is_read or written.sha256 is None:
         return None
     try:
-        found = str(digest_of(folder, name).sha256)
+        digest = str(digest_of(folder, name).sha256)
     except OSError as problem:
         return FileFault(name, "changed", f"cannot be read: {problem.strerror or problem}")
-    if found == written.sha256:
+    if digest == written.sha256:
         return None
-    return FileFault(name, "changed", f"has the sha256 {found[:12]}, {written.sha256[:12]} was written")
+    return FileFault(name, "changed", f"has the sha256 {digest[:12]}, {written.sha256[:12]} was written")
 
 
 def refuse(faults: list[FileFault]) -> None:
@@ -208,7 +196,7 @@ def as_digests(content: Any) -> dict[str, Digest]:
     """The files of a manifest of any format. Raises ValueError, TypeError or KeyError for anything else."""
     if not isinstance(content, dict):
         raise TypeError("no mapping of files")
-    found = {}
+    digests = {}
     for name, written in content.items():
         size, sha256 = (written["bytes"], written["sha256"]) if isinstance(written, dict) else (written, None)
         inside = PurePosixPath(name)
@@ -216,8 +204,8 @@ def as_digests(content: Any) -> dict[str, Digest]:
             raise ValueError("a name that leads elsewhere")
         if not _is_count(size) or not (sha256 is None or isinstance(sha256, str)):
             raise ValueError("no size or no digest")
-        found[name] = Digest(size, sha256)
-    return found
+        digests[name] = Digest(size, sha256)
+    return digests
 
 
 def _checkpoint(text: str, content: dict[str, Any], run: Path) -> Manifest:
@@ -225,18 +213,16 @@ def _checkpoint(text: str, content: dict[str, Any], run: Path) -> Manifest:
     if version == WITHOUT_DIGESTS:
         if run_id(run) is not None:
             raise NotWhole(f"its {MANIFEST} has no content hashes, but its run writes them")
-        signer = NOBODY
     elif version == MANIFEST_FORMAT:
-        sealed_content = opened(_CHECKPOINT, text)
-        refuse_another_run(run, sealed_content.content)
-        content, signer = sealed_content.content, sealed_content.signer
+        content = unseal(_CHECKPOINT, text)
+        refuse_another_run(run, content)
     else:
         raise NotWhole(f"its {MANIFEST} has format {version}, this grpo-run reads {MANIFEST_FORMAT}")
     step, world_size, experiment, stack = (content[key] for key in ("step", "world_size", "experiment", "stack"))
     if not (_is_count(step) and _is_count(world_size) and isinstance(experiment, dict) and isinstance(stack, dict)):
         raise TypeError("an entry of another kind")
     releases = {str(name): str(release) for name, release in stack.items()}
-    return Manifest(step, world_size, as_digests(content["files"]), experiment, releases, version, signer)
+    return Manifest(step, world_size, as_digests(content["files"]), experiment, releases, version)
 
 
 def _is_count(value: object) -> bool:

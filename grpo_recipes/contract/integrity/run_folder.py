@@ -4,7 +4,6 @@ import contextlib
 import json
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -17,11 +16,10 @@ from grpo_recipes.contract.integrity.seal import (
     INTEGRITY_FILE,
     RUN_ID,
     Damaged,
-    Opened,
-    opened,
     refuse_another_run,
     run_id,
-    sealed,
+    seal_content,
+    unseal,
     with_run_id,
 )
 
@@ -31,16 +29,8 @@ _SCRIPTS = tuple(name for kind in ENGINES.values() for name in kind.scripts)
 PLANNED = ("recipe.yaml", PLAN_FILE, "accelerate.yaml", "deepspeed.json", "launch.sh", "train.sh", *_SCRIPTS)
 NONE_KNOWN: Mapping[str, Digest] = MappingProxyType({})
 _PURPOSE, _RECORD = "run folder", "run record"
-# A folder of the worker that exists only in copies and has digests, here and in the original.
-_THIS_PARTS = tuple(Path("worker", "grpo_recipes", *place) for place in (("contract", "integrity"), ("integrity",)))
-
-
-@dataclass(frozen=True, slots=True)
-class Written:
-    """The content of integrity.json. signer: see seal.Opened."""
-
-    files: dict[str, Digest]
-    signer: str
+# Parts of the worker that exist only where digests were written: today's archive, and folders of earlier releases.
+_WITH_DIGESTS = ("grpo_recipes.zip", "grpo_recipes/contract/integrity", "grpo_recipes/integrity")
 
 
 def write_integrity(folder: Path, own_id: str | None, known: Mapping[str, Digest] = NONE_KNOWN) -> None:
@@ -53,7 +43,7 @@ def write_integrity(folder: Path, own_id: str | None, known: Mapping[str, Digest
     names += [f"worker/{name}" for name in sizes_in(folder, "worker") if "__pycache__" not in name.split("/")]
     files = dict(sorted({**known, **digests_of(folder, set(names) - known.keys())}.items()))
     own = {} if own_id is None else {RUN_ID: own_id}
-    text = sealed(_PURPOSE, {"integrity": INTEGRITY_FORMAT, **own, "files": as_json(files)})
+    text = seal_content(_PURPOSE, {"integrity": INTEGRITY_FORMAT, **own, "files": as_json(files)})
     write_whole(folder, INTEGRITY_FILE, text)
 
 
@@ -62,7 +52,7 @@ def new_run_id() -> str:
     return uuid.uuid4().hex
 
 
-def known_run_id(folder: Path) -> str | None:
+def run_id_to_keep(folder: Path) -> str | None:
     """The id to keep when integrity.json is rewritten, even if a process was killed while rewriting it.
 
     None for a run that an older grpo-run began, whose record and manifests have none.
@@ -72,20 +62,19 @@ def known_run_id(folder: Path) -> str | None:
     if not any((folder / part).exists() for part in (RECORD_FILE, "checkpoints", "final")):
         return new_run_id()
     with contextlib.suppress(Damaged, FileNotFoundError):
-        known = opened_record(folder).content.get(RUN_ID)
+        known = read_sealed_record(folder).get(RUN_ID)
         return known if isinstance(known, str) else None
     return None
 
 
-def read_integrity(folder: Path, of: Sequence[str] | None = None) -> Written | None:
-    """The content of integrity.json, None if it does not exist. of: only these files. Raises Damaged."""
+def read_integrity(folder: Path, of: Sequence[str] | None = None) -> dict[str, Digest] | None:
+    """The digests in integrity.json, None if it does not exist. of: only these files. Raises Damaged."""
     try:
-        found = opened(_PURPOSE, read_text(folder, INTEGRITY_FILE))
-        if found.content["integrity"] != INTEGRITY_FORMAT:
+        content = unseal(_PURPOSE, read_text(folder, INTEGRITY_FILE))
+        if content["integrity"] != INTEGRITY_FORMAT:
             raise Damaged("it has a format that this grpo-run does not read")
-        files = found.content["files"]
-        names = files if of is None else [name for name in of if name in files]
-        return Written(as_digests({name: files[name] for name in names}), found.signer)
+        files = content["files"]
+        return as_digests({name: files[name] for name in (files if of is None else of) if name in files})
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, TypeError) as problem:
@@ -99,10 +88,10 @@ def is_lost(folder: Path) -> bool:
     """
     if (folder / INTEGRITY_FILE).exists():
         return False
-    if any((folder / part).is_dir() for part in _THIS_PARTS):
+    if any((folder / "worker" / part).exists() for part in _WITH_DIGESTS):
         return True
     with contextlib.suppress(Damaged, FileNotFoundError):
-        return bool(opened_record(folder).content)
+        return bool(read_sealed_record(folder))
     return False
 
 
@@ -114,16 +103,16 @@ def plan_fault(folder: Path) -> str | None:
         return f"{INTEGRITY_FILE} next to it, which has its sha256, was changed: {problem}"
     if written is None:
         return None
-    if PLAN_FILE not in written.files:
+    if PLAN_FILE not in written:
         return f"{INTEGRITY_FILE} next to it does not name it"
-    fault = fault_of(folder, PLAN_FILE, written.files[PLAN_FILE])
+    fault = fault_of(folder, PLAN_FILE, written[PLAN_FILE])
     return None if fault is None else f"it {fault.because}"
 
 
 def record_text(folder: Path, content: Mapping[str, Any]) -> str:
     """The text of run.json, sealed if the run folder has digests."""
     if (folder / INTEGRITY_FILE).exists():
-        return sealed(_RECORD, with_run_id(folder, content))
+        return seal_content(_RECORD, with_run_id(folder, content))
     return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
 
 
@@ -131,7 +120,7 @@ def record_fault(folder: Path) -> str | None:
     """How run.json differs from what grpo-run wrote; None for an unchanged or missing one, or without a digest."""
     try:
         if (folder / INTEGRITY_FILE).exists():
-            opened_record(folder)
+            read_sealed_record(folder)
     except FileNotFoundError:
         return None
     except Damaged as problem:
@@ -139,12 +128,12 @@ def record_fault(folder: Path) -> str | None:
     return None
 
 
-def opened_record(folder: Path) -> Opened:
-    """The content of run.json and its signer. Raises Damaged, or FileNotFoundError without one."""
+def read_sealed_record(folder: Path) -> dict[str, Any]:
+    """The content of run.json. Raises Damaged, or FileNotFoundError without one."""
     try:
-        found = opened(_RECORD, read_text(folder, RECORD_FILE))
-        refuse_another_run(folder, found.content)
-        return found
+        content = unseal(_RECORD, read_text(folder, RECORD_FILE))
+        refuse_another_run(folder, content)
+        return content
     except FileNotFoundError:
         raise
     except (OSError, ValueError) as problem:

@@ -13,10 +13,10 @@ from grpo_recipes.contract.integrity.manifest import (
     WITHOUT_DIGESTS,
     FileFault,
     NotWhole,
+    checkpoint_manifest,
     fault_of,
     faults,
-    stated,
-    stated_of_model,
+    model_files,
 )
 from grpo_recipes.contract.integrity.run_folder import (
     PLAN_FILE,
@@ -46,7 +46,9 @@ class UsedRun(NamedTuple):
     is_old: bool = False
 
 
-def used_run(folder: Path, weights: str | None, *, own_model: str | None = None, contents: bool = True) -> UsedRun:
+def check_used_run(
+    folder: Path, weights: str | None, *, own_model: str | None = None, contents: bool = True
+) -> UsedRun:
     """Checks plan, record and weights of a run folder.
 
     weights: "final" or "checkpoints/checkpoint-STEP", None for neither. own_model: the base model of an adapter, if it
@@ -62,22 +64,22 @@ def used_run(folder: Path, weights: str | None, *, own_model: str | None = None,
     return UsedRun(None if fault is None else _as_it_is(folder, fault), is_old)
 
 
-def used_folder(place: Path, *, contents: bool = True) -> UsedRun:
+def check_used_folder(folder: Path, *, contents: bool = True) -> UsedRun:
     """Checks a model or adapter outside of a run folder against its manifest, also a copied checkpoint.
 
-    contents: see used_run. Files may be added, and the trainer's own may be missing. Nothing is known about a folder
-    without a manifest, which other programs write, nor about links, as in the hub's cache.
+    contents: see check_used_run. Files may be added, and the trainer's own may be missing. Nothing is known about a
+    folder without a manifest, which other programs write, nor about links, as in the hub's cache.
     """
-    if not _is_there(place, MANIFEST) or (place / MANIFEST).is_symlink():
+    if not _is_there(folder, MANIFEST) or (folder / MANIFEST).is_symlink():
         return UsedRun(None)
-    content = read_mapping(place, MANIFEST) or {}
+    content = read_mapping(folder, MANIFEST) or {}
     try:
-        listed, is_old = _stated(place, is_model="checkpoint" not in content, is_copy=True)
+        listed, is_old = _manifest_files(folder, is_model="checkpoint" not in content, is_copy=True)
     except NotWhole as problem:
-        return UsedRun(_as_it_is(place, FileFault(MANIFEST, "changed", f"{_NOT_AS_WRITTEN}: {problem}")))
+        return UsedRun(_as_it_is(folder, FileFault(MANIFEST, "changed", f"{_NOT_AS_WRITTEN}: {problem}")))
     listed = {name: written for name, written in listed.items() if not name.endswith(_FOR_A_RESUME)}
-    found = [fault for fault in _faults(place, listed, contents) if fault.kind != "one too many"]
-    return UsedRun(_as_it_is(place, found[0]) if found else None, is_old)
+    changes = [fault for fault in _faults(folder, listed, contents) if fault.kind != "one too many"]
+    return UsedRun(_as_it_is(folder, changes[0]) if changes else None, is_old)
 
 
 def how_to_mend(fault: FileFault, *, is_run: bool = True) -> str:
@@ -89,10 +91,10 @@ def how_to_mend(fault: FileFault, *, is_run: bool = True) -> str:
     return _MEND if is_run else _MEND_FOLDER
 
 
-def changed_files(folder: Path) -> list[FileFault]:
+def find_changed_files(folder: Path) -> list[FileFault]:
     """The changed files among integrity.json, plan.json and run.json, or the sign that they are of a different run."""
-    found = _of_the_run(folder) or list(_of_the_model(folder))
-    return [_as_it_is(folder, fault) for fault in found]
+    changes = _of_the_run(folder) or list(_of_the_model(folder))
+    return [_as_it_is(folder, fault) for fault in changes]
 
 
 def _as_it_is(folder: Path, fault: FileFault) -> FileFault:
@@ -113,7 +115,7 @@ def _of_the_run(folder: Path) -> list[FileFault]:
         written = read_integrity(folder, [PLAN_FILE])
     except Damaged as problem:
         return [FileFault(INTEGRITY_FILE, "changed", f"{_NOT_AS_WRITTEN}: {problem}")]
-    plan = [] if written is None else list(_of_the_plan(folder, written.files.get(PLAN_FILE)))
+    plan = [] if written is None else list(_of_the_plan(folder, written.get(PLAN_FILE)))
     because = record_fault(folder)
     if because is not None:
         return [*plan, FileFault(RECORD_FILE, "changed", f"{_NOT_AS_WRITTEN}: {because}")]
@@ -141,7 +143,7 @@ def _of_the_model(folder: Path) -> Iterator[FileFault]:
 
 
 def _of_a_part(folder: Path, part: str, *, contents: bool) -> tuple[FileFault | None, bool]:
-    place, is_model = folder / part, not part.startswith("checkpoints/")
+    path, is_model = folder / part, not part.startswith("checkpoints/")
     manifest = f"{part}/{MANIFEST}"
     if not _is_there(folder, manifest):
         if _is_there(folder, INTEGRITY_FILE):
@@ -150,25 +152,25 @@ def _of_a_part(folder: Path, part: str, *, contents: bool) -> tuple[FileFault | 
     if not _is_there(folder, INTEGRITY_FILE) and RUN_ID in (read_mapping(folder, manifest) or {}):
         return FileFault(INTEGRITY_FILE, "missing", f"is missing, although {manifest} has its id"), False
     try:
-        listed, is_old = _stated(place, is_model=is_model)
+        listed, is_old = _manifest_files(path, is_model=is_model)
     except NotWhole as problem:
         return FileFault(manifest, "changed", f"{_NOT_AS_WRITTEN}: {problem}"), False
-    found = _faults(place, listed, contents)
-    return (FileFault(f"{part}/{found[0].name}", found[0].kind, found[0].because) if found else None), is_old
+    changes = _faults(path, listed, contents)
+    return (FileFault(f"{part}/{changes[0].name}", changes[0].kind, changes[0].because) if changes else None), is_old
 
 
-def _stated(place: Path, *, is_model: bool, is_copy: bool = False) -> tuple[Mapping[str, Digest], bool]:
+def _manifest_files(folder: Path, *, is_model: bool, is_copy: bool = False) -> tuple[Mapping[str, Digest], bool]:
     """The files of a manifest, and whether it lacks digests. Raises NotWhole."""
     if is_model:
-        return stated_of_model(place)[0], False
-    written = stated(place, is_copy=is_copy)
+        return model_files(folder), False
+    written = checkpoint_manifest(folder, is_copy=is_copy)
     return written.files, written.format == WITHOUT_DIGESTS
 
 
-def _faults(place: Path, listed: Mapping[str, Digest], contents: bool) -> list[FileFault]:
+def _faults(folder: Path, listed: Mapping[str, Digest], contents: bool) -> list[FileFault]:
     most = None if contents else SMALL_BYTES
-    found = faults(place, listed, contents=True, most_bytes=most)
-    return [fault for fault in found if not _is_for_people(fault.name)]
+    differences = faults(folder, listed, contents=True, most_bytes=most)
+    return [fault for fault in differences if not _is_for_people(fault.name)]
 
 
 def _is_for_people(name: str) -> bool:

@@ -23,7 +23,7 @@ class ProgramEnd:
     code: int
 
 
-def followed(words: list[str], folder: str, given: IO[bytes], wall_s: float, most: int) -> ProgramEnd:
+def run_bounded(words: list[str], folder: str, given: IO[bytes], wall_s: float, most: int) -> ProgramEnd:
     """Runs a command in a folder and a separate session, then ends everything that it started.
 
     given: its standard input. most: bytes of its output that are kept.
@@ -39,7 +39,7 @@ def followed(words: list[str], folder: str, given: IO[bytes], wall_s: float, mos
     )
     assert child.stdout is not None
     try:
-        printed, in_time = _printed(child, child.stdout, time.monotonic() + wall_s, most)
+        printed, in_time = _read_output(child, child.stdout, time.monotonic() + wall_s, most)
     finally:
         # It has not been waited for, so its process group id cannot have been reused.
         with contextlib.suppress(ProcessLookupError):
@@ -49,7 +49,7 @@ def followed(words: list[str], folder: str, given: IO[bytes], wall_s: float, mos
     return ProgramEnd(printed, is_cut=len(printed) == most, in_time=in_time, code=child.returncode)
 
 
-def _printed(child: "subprocess.Popen[bytes]", output: IO[bytes], until: float, most: int) -> tuple[bytes, bool]:
+def _read_output(child: "subprocess.Popen[bytes]", output: IO[bytes], until: float, most: int) -> tuple[bytes, bool]:
     """The beginning of a process's output, and whether it ended in time. The rest is read and discarded."""
     printed = bytearray()
     with selectors.DefaultSelector() as waiting:

@@ -1,8 +1,8 @@
 """The program of a sandboxed process: it drops its privileges, then runs the code that it was given.
 
-    python -I confine.py        the request of run.py on the standard input, as JSON
+    python -I -c TEXT        the text of this file; the request of run.py on the standard input, as JSON
 
-It is started as a file, imports only the standard library, and prints MARK when all limits are in force. Any earlier
+It imports only the standard library, and prints MARK when all limits are in force. Any earlier
 failure ends it, so no code ever runs with more rights than intended.
 """
 
@@ -43,7 +43,7 @@ READ_SEARCH = 1 << 2
 _system = ctypes.CDLL(None, use_errno=True)
 
 
-def _called(result: int, what: str) -> int:
+def _check_result(result: int, what: str) -> int:
     if result < 0:
         number = ctypes.get_errno()
         raise OSError(number, f"{what}: {os.strerror(number)}")
@@ -52,26 +52,26 @@ def _called(result: int, what: str) -> int:
 
 def _call(number: int, *arguments: int | bytes | None) -> int:
     given = [ctypes.c_long(each) if isinstance(each, int) else ctypes.c_char_p(each) for each in arguments]
-    return _called(_system.syscall(ctypes.c_long(number), *given), f"system call {number}")
+    return _check_result(_system.syscall(ctypes.c_long(number), *given), f"system call {number}")
 
 
 def _control(option: int, *arguments: int) -> None:
     padded = [ctypes.c_ulong(each) for each in (*arguments, 0, 0, 0, 0)[:4]]
-    _called(_system.prctl(option, *padded), f"prctl {option}")
+    _check_result(_system.prctl(option, *padded), f"prctl {option}")
 
 
 def _become(user: int | None) -> None:
     """Switches to the user, if one is given, without any of root's rights except reading."""
-    kept = 0
+    rights = 0
     if user is not None:
         _control(PR_SET_KEEPCAPS, 1)
         os.setgroups([])
         os.setresgid(user, user, user)
         os.setresuid(user, user, user)
-        kept = READ_SEARCH
+        rights = READ_SEARCH
     header = struct.pack("II", CAPABILITIES_3, 0)
-    _call(CAPSET[os.uname().machine], header, struct.pack("6I", kept, kept, kept, 0, 0, 0))
-    if kept:
+    _call(CAPSET[os.uname().machine], header, struct.pack("6I", rights, rights, rights, 0, 0, 0))
+    if rights:
         _control(PR_CAP_AMBIENT, AMBIENT_RAISE, READ_SEARCH.bit_length() - 1)
 
 
@@ -90,12 +90,12 @@ def _restrict_files(abi: int, readable: list[str], writable: list[str], own: str
     }
     for path, right in granted.items():
         try:
-            place = os.open(path, os.O_PATH | os.O_CLOEXEC)
+            descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
         except OSError:
             continue
-        allowed = right & rights & (-1 if stat.S_ISDIR(os.fstat(place).st_mode) else OF_A_FILE)
-        _call(ADD_RULE, ruleset, 1, struct.pack("=QI", allowed, place), 0)
-        os.close(place)
+        allowed = right & rights & (-1 if stat.S_ISDIR(os.fstat(descriptor).st_mode) else OF_A_FILE)
+        _call(ADD_RULE, ruleset, 1, struct.pack("=QI", allowed, descriptor), 0)
+        os.close(descriptor)
     _call(RESTRICT_SELF, ruleset, 0)
     os.close(ruleset)
 

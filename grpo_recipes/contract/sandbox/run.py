@@ -25,14 +25,16 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
+from importlib.resources import files
 from typing import Literal
 
 from grpo_recipes.contract.plan_sections import SANDBOX_VARIABLE
-from grpo_recipes.contract.sandbox.bounded_command import ProgramEnd, followed
+from grpo_recipes.contract.sandbox.bounded_command import ProgramEnd, run_bounded
 from grpo_recipes.contract.sandbox.confine import MARK
 from grpo_recipes.contract.sandbox.system_calls import ARCHITECTURES, seccomp_filter
 
@@ -50,8 +52,11 @@ _OF_THE_USER = 128
 """Threads that an ordinary user's other programs may start in the meantime, since the kernel counts them too."""
 _OF_BUBBLEWRAP = 2
 """Processes of a user namespace before the program starts any; counted per namespace since Linux 5.14."""
+_REMOVE = ("/bin/sh", "-c", 'rm -rf "$0" || { chmod -R u+rwx "$0"; rm -rf "$0"; }')
+_LEAST_REMOVAL_S = 0.5
+"""Also after a program that used all of its time."""
 _TRIAL = "[ok]"
-_PROGRAM = Path(__file__).with_name("confine.py")
+_PROGRAM = files(__package__).joinpath("confine.py").read_text(encoding="utf-8")
 _READABLE = (
     "/usr",
     "/bin",
@@ -101,15 +106,15 @@ def run(
 
     mechanism, landlock_abi: override this machine's own, for trials. Raises NoSandbox if nothing can confine it.
     """
-    mechanism = mechanism or chosen()
-    with _own_folder() as folder, tempfile.TemporaryFile() as request:
+    mechanism = mechanism or choose_mechanism()
+    with _own_folder(time.monotonic() + limits.wall_s) as folder, tempfile.TemporaryFile() as request:
         user = None if mechanism == "none" else _other_user(folder)
         asked = _request(mechanism, limits, user, landlock_abi)
         request.write(json.dumps({**asked, "program": program, "given": given}).encode())
         request.seek(0)
-        python = [sys.executable, "-I", "-u", str(_PROGRAM)]
+        python = [sys.executable, "-I", "-u", "-c", _PROGRAM]
         words = [*_bubblewrap(folder, user), *python] if mechanism == "bubblewrap" else python
-        ended = followed(words, folder, request, limits.wall_s, limits.printed_bytes + _BEFORE_IT)
+        ended = run_bounded(words, folder, request, limits.wall_s, limits.printed_bytes + _BEFORE_IT)
     if MARK.encode() in ended.printed:
         return _behind_the_mark(ended, limits.printed_bytes, mechanism)
     if not ended.in_time:
@@ -120,10 +125,10 @@ def run(
 
 def require() -> None:
     """Raises NoSandbox if nothing can confine a program here, so that a tool or reward fails when it is loaded."""
-    chosen()
+    choose_mechanism()
 
 
-def chosen() -> Mechanism:
+def choose_mechanism() -> Mechanism:
     """The mechanism to use here, as `launch.sandbox` sets it. Raises NoSandbox."""
     if os.environ.get(SANDBOX_VARIABLE) == "none":
         return "none"
@@ -224,7 +229,7 @@ def _bubblewrap(folder: str, user: int | None) -> list[str]:
     else:
         for capability in ("CAP_SETUID", "CAP_SETGID", "CAP_DAC_READ_SEARCH"):
             words += ["--cap-add", capability]
-    for path in [*_readable(), str(_PROGRAM)]:
+    for path in _readable():
         kind = ["--symlink", os.readlink(path), path] if os.path.islink(path) else ["--ro-bind", path, path]
         words += kind
     for path in (*_DEVICES_READ, *_DEVICES_WRITTEN):
@@ -255,17 +260,20 @@ def _threads_of(user: int) -> int:
 
 
 @contextlib.contextmanager
-def _own_folder() -> Iterator[str]:
-    """A private empty folder, which is removed afterwards, whatever its content."""
+def _own_folder(until: float) -> Iterator[str]:
+    """A private empty folder, which is removed afterwards, whatever its content: what is left `until` then, later."""
     folder = os.path.realpath(tempfile.mkdtemp(prefix="grpo-run-"))
     try:
         yield folder
     finally:
         try:
-            shutil.rmtree(folder)
-        except (OSError, RecursionError):  # thousands of nested folders, or ones that cannot be entered
-            subprocess.run(["chmod", "-R", "u+rwx", folder], stderr=subprocess.DEVNULL, check=False)
-            subprocess.run(["rm", "-rf", folder], stderr=subprocess.DEVNULL, check=False)
+            os.rmdir(folder)
+        except OSError:  # it has files, perhaps in thousands of folders, or in ones that cannot be entered
+            removing = subprocess.Popen([*_REMOVE, folder], stderr=subprocess.DEVNULL, start_new_session=True)
+            try:
+                removing.wait(max(_LEAST_REMOVAL_S, until - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                threading.Thread(target=removing.wait, daemon=True).start()
 
 
 def _behind_the_mark(ended: ProgramEnd, most: int, mechanism: Mechanism) -> ProgramEnd:

@@ -158,14 +158,14 @@ def seccomp_filter(machine: str, *, starts_processes: bool, sends_signals: bool)
     for numbers in ABSENT.values():
         steps += [(_EQUAL, 0, 1, numbers[column]), (_RETURN, 0, 0, _FAILS | ENOSYS)]
     for own in (*ITS_OWN.values(), *([] if sends_signals else [KILL])):
-        steps += _judged(own[column], 0, [(_EQUAL, 1, 0, 0), (_RETURN, 0, 0, _FAILS | EPERM)])
-    steps += _judged(CLONE[column], 0, list(_clone(starts_processes=starts_processes)))
+        steps += _check_argument(own[column], 0, [(_EQUAL, 1, 0, 0), (_RETURN, 0, 0, _FAILS | EPERM)])
+    steps += _check_argument(CLONE[column], 0, list(_clone(starts_processes=starts_processes)))
     for opening, argument in ((OPEN[column], 1), (OPENAT[column], 2)):
         if opening is not None:
-            steps += _judged(opening, argument, list(_emptied()))
-    steps += _judged(IOCTL[column], 1, list(_one_of(_IOCTLS, ENOTTY)))
-    steps += _judged(FCNTL[column], 1, [step for each in _FCNTLS for step in _fails_if_equal(each)])
-    steps += _judged(SOCKETPAIR[column], 1, list(_connected()))
+            steps += _check_argument(opening, argument, list(_refuse_truncation()))
+    steps += _check_argument(IOCTL[column], 1, list(_one_of(_IOCTLS, ENOTTY)))
+    steps += _check_argument(FCNTL[column], 1, [step for each in _FCNTLS for step in _fails_if_equal(each)])
+    steps += _check_argument(SOCKETPAIR[column], 1, list(_allow_socket_pairs()))
     steps.append((_RETURN, 0, 0, _ALLOWED))
     return b"".join(struct.pack("<HBBI", *step) for step in steps)
 
@@ -175,7 +175,7 @@ def _of_the_machine(machine: str) -> list[Step]:
     return [(_LOAD, 0, 0, _ARCHITECTURE), (_EQUAL, 1, 0, ARCHITECTURES[machine]), (_RETURN, 0, 0, _KILLED)]
 
 
-def _judged(number: int, argument: int, steps: list[Step]) -> list[Step]:
+def _check_argument(number: int, argument: int, steps: list[Step]) -> list[Step]:
     """Steps that check the low half of one argument of a call, after which the call is allowed."""
     within = [(_LOAD, 0, 0, 16 + 8 * argument), *steps, (_RETURN, 0, 0, _ALLOWED)]
     return [(_EQUAL, 0, len(within), number), *within]
@@ -190,7 +190,7 @@ def _clone(*, starts_processes: bool) -> Iterator[Step]:
         yield from [(_ANY_OF, 1, 0, _THREAD), (_RETURN, 0, 0, _FAILS | EPERM)]
 
 
-def _emptied() -> Iterator[Step]:
+def _refuse_truncation() -> Iterator[Step]:
     """Refuses to truncate files that are opened for reading, or with access mode 3.
 
     Landlock checks no right for the former before ABI 3, and none at all for the latter.
@@ -200,7 +200,7 @@ def _emptied() -> Iterator[Step]:
         yield from _fails_if_equal(flags)
 
 
-def _connected() -> Iterator[Step]:
+def _allow_socket_pairs() -> Iterator[Step]:
     """Allows only Unix socket pairs of stream type, as asyncio needs; datagram sockets can send to any address."""
     yield (_AND, 0, 0, _SOCKET_TYPE)
     yield from [(_EQUAL, 2, 0, _STREAM), (_EQUAL, 1, 0, _SEQPACKET), (_RETURN, 0, 0, _FAILS | EPERM)]

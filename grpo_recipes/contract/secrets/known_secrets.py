@@ -55,7 +55,7 @@ def names_a_secret(name: str) -> bool:
     )
 
 
-def known_secrets() -> KnownSecrets:
+def secrets_of_environment() -> KnownSecrets:
     """The secrets in the current environment."""
     given = {name: os.environ.get(name, "") for name in list(os.environ)}  # another thread may remove one
     secrets = frozenset(value for name, value in given.items() if names_a_secret(name))
@@ -66,7 +66,7 @@ def known_secrets() -> KnownSecrets:
 def _forms(secrets: frozenset[str], addresses: frozenset[str]) -> KnownSecrets:
     parts = {part for value in secrets for part in _parts(value.strip()[:_LONGEST])}
     parts |= {part for value in addresses for part in _passwords(value)}
-    forms = {form for part in parts if len(part) >= SHORTEST for form in _written(part)}
+    forms = {form for part in parts if len(part) >= SHORTEST for form in _spellings(part)}
     words = sorted(re.escape(_bytes(part)) for part in parts if _is_short(part))
     pattern = re.compile(rb"(?<![A-Za-z0-9_])(?:" + b"|".join(words) + rb")(?![A-Za-z0-9_])") if words else None
     return KnownSecrets(tuple(sorted(forms, key=lambda form: (-len(form), form))), pattern)
@@ -102,7 +102,7 @@ def _passwords(address: str) -> Iterator[str]:
     yield from (password, unquote(password))
 
 
-def _written(value: str) -> Iterator[bytes]:
+def _spellings(value: str) -> Iterator[bytes]:
     """The forms in which a text may appear in others: raw, in JSON or a repr, in a URL, in base64."""
     from urllib.parse import quote
 

@@ -7,7 +7,7 @@ or consumes everything that it examined. So the time is linear in the length of 
 import re
 from collections.abc import Sequence
 
-from grpo_recipes.contract.secrets.known_secrets import KnownSecrets, known_secrets
+from grpo_recipes.contract.secrets.known_secrets import KnownSecrets, secrets_of_environment
 
 Span = tuple[int, int]
 
@@ -37,13 +37,13 @@ _KEYS: tuple[tuple[tuple[bytes, ...], bytes], ...] = (
 
 def secret_spans(text: bytes) -> list[Span]:
     """The secrets of a text: start and end of each, in order, not overlapping."""
-    return _spans(text, known_secrets())
+    return _spans(text, secrets_of_environment())
 
 
 def _spans(text: bytes, known: KnownSecrets) -> list[Span]:
-    found = sorted([*_known_spans(text, known), *_key_spans(text)])
+    spans = sorted([*_spans_of_secrets(text, known), *_key_spans(text)])
     apart: list[Span] = []
-    for start, end in found:
+    for start, end in spans:
         if apart and start <= apart[-1][1]:
             if end > apart[-1][1]:
                 apart[-1] = (apart[-1][0], end)
@@ -52,25 +52,25 @@ def _spans(text: bytes, known: KnownSecrets) -> list[Span]:
     return apart
 
 
-def _known_spans(text: bytes, known: KnownSecrets) -> list[Span]:
-    found = []
+def _spans_of_secrets(text: bytes, known: KnownSecrets) -> list[Span]:
+    spans = []
     for value in known.anywhere:
         start = text.find(value)
         while start >= 0:
-            found.append((start, start + len(value)))
+            spans.append((start, start + len(value)))
             start = text.find(value, start + len(value))
     if known.words is not None:
-        found += [one.span() for one in known.words.finditer(text)]
-    return found
+        spans += [match.span() for match in known.words.finditer(text)]
+    return spans
 
 
 def _key_spans(text: bytes) -> list[Span]:
     """The positions of secrets that are recognizable by their form."""
-    found: list[Span] = []
+    spans: list[Span] = []
     for letters, pattern in _KEYS:
         if any(letter in text for letter in letters):
-            found += [one.span(1) for one in re.finditer(pattern, text)]
-    return found
+            spans += [match.span(1) for match in re.finditer(pattern, text)]
+    return spans
 
 
 def cut_out(text: bytes, spans: Sequence[Span]) -> bytes:
@@ -106,7 +106,7 @@ def hide_secrets(text: str) -> str:
 
     Linear in the length of any text.
     """
-    return _redact(text, known_secrets())
+    return _redact(text, secrets_of_environment())
 
 
 def has_secret(text: str) -> bool:
@@ -116,7 +116,7 @@ def has_secret(text: str) -> bool:
 
 def redact_value(value: object) -> object:
     """A JSON value with every string in it redacted, including keys."""
-    return _walk(value, known_secrets())
+    return _walk(value, secrets_of_environment())
 
 
 def _walk(value: object, known: KnownSecrets) -> object:

@@ -55,14 +55,14 @@ class MadeRows(NamedTuple):
     left_out: int
 
 
-def made_rows(made: Mapping[str, Any]) -> MadeRows:
+def make_rows(made: Mapping[str, Any]) -> MadeRows:
     """The rows for a plan's `made`. Raises NotMade."""
     wanted = {name: made[name] for name in ("tasks", "size", "seed", "not_in") if name in made}
-    return _made_of(json.dumps(wanted, sort_keys=True))
+    return _make_in_process(json.dumps(wanted, sort_keys=True))
 
 
 @functools.lru_cache(maxsize=4)
-def _made_of(wanted: str) -> MadeRows:
+def _make_in_process(wanted: str) -> MadeRows:
     hashed = {"PYTHONHASHSEED": "0", "MPLBACKEND": "Agg"}
     try:
         done = subprocess.run(
@@ -90,27 +90,27 @@ def _made_of(wanted: str) -> MadeRows:
 
 def as_text(value: object) -> str:
     """A task's metadata for a row as JSON that `from_text` restores exactly, including tuples and keys of any type."""
-    return json.dumps(_tagged(value), ensure_ascii=False, default=str)
+    return json.dumps(_tag(value), ensure_ascii=False, default=str)
 
 
 def from_text(text: str) -> Any:
     """The value that `as_text` encoded."""
-    return json.loads(text, object_hook=_untagged)
+    return json.loads(text, object_hook=_untag)
 
 
-def _tagged(value: object) -> object:
+def _tag(value: object) -> object:
     if isinstance(value, tuple):
-        return {_TUPLE: [_tagged(one) for one in value]}
+        return {_TUPLE: [_tag(part) for part in value]}
     if isinstance(value, list):
-        return [_tagged(one) for one in value]
+        return [_tag(part) for part in value]
     if isinstance(value, dict):
         if all(isinstance(key, str) for key in value):
-            return {key: _tagged(one) for key, one in value.items()}
-        return {_PAIRS: [[_tagged(key), _tagged(one)] for key, one in value.items()]}
+            return {key: _tag(part) for key, part in value.items()}
+        return {_PAIRS: [[_tag(key), _tag(part)] for key, part in value.items()]}
     return value
 
 
-def _untagged(value: dict[str, Any]) -> Any:
+def _untag(value: dict[str, Any]) -> Any:
     if value.keys() == {_TUPLE}:
         return tuple(value[_TUPLE])
     return dict(map(tuple, value[_PAIRS])) if value.keys() == {_PAIRS} else value
@@ -128,10 +128,10 @@ def dataset_of(tasks: list[dict[str, Any]], size: int, seed: int) -> Any:
 
 def answer() -> None:
     """Makes the rows requested on standard input, and writes them as the last line of standard output."""
-    said = os.fdopen(os.dup(1), "w", encoding="utf-8", errors="surrogatepass")
+    output = os.fdopen(os.dup(1), "w", encoding="utf-8", errors="surrogatepass")
     os.dup2(2, 1)  # output of a task must not mix with the answer
-    said.write(f"\n{json.dumps(_answer(json.loads(sys.stdin.read())))}")
-    said.close()
+    output.write(f"\n{json.dumps(_answer(json.loads(sys.stdin.read())))}")
+    output.close()
 
 
 def _answer(wanted: dict[str, Any]) -> dict[str, Any]:
@@ -156,16 +156,16 @@ def _rows(wanted: dict[str, Any]) -> tuple[list[dict[str, Any]], int]:
     if "not_in" not in wanted:
         return _of_dataset(tasks, size, wanted["seed"]), 0
     trained = {row["question"] for row in _rows(wanted["not_in"])[0]}
-    kept: list[dict[str, Any]] = []
+    rows: list[dict[str, Any]] = []
     left_out = 0
-    for place in range(_PASSES):
-        made = _of_dataset(tasks, size, HELD_OUT + wanted["seed"] + place * size)
+    for attempt in range(_PASSES):
+        made = _of_dataset(tasks, size, HELD_OUT + wanted["seed"] + attempt * size)
         new = [row for row in made if row["question"] not in trained]
         left_out += len(made) - len(new)
-        kept += new[: size - len(kept)]
-        if len(kept) == size:
+        rows += new[: size - len(rows)]
+        if len(rows) == size:
             break
-    return kept, left_out
+    return rows, left_out
 
 
 def _of_dataset(tasks: list[dict[str, Any]], size: int, seed: int) -> list[dict[str, Any]]:
@@ -176,8 +176,8 @@ def _of_dataset(tasks: list[dict[str, Any]], size: int, seed: int) -> list[dict[
         entry = dataset[index]
         task = entry["metadata"]["source_dataset"] if len(tasks) > 1 else tasks[0]["name"]
         answer = entry["answer"] if entry["answer"] is None else str(entry["answer"])
-        said = (str(entry["question"]), answer, task, configs[task], as_text(entry["metadata"]))
-        rows.append(dict(zip(COLUMNS, said, strict=True)))
+        values = (str(entry["question"]), answer, task, configs[task], as_text(entry["metadata"]))
+        rows.append(dict(zip(COLUMNS, values, strict=True)))
     return rows
 
 
@@ -185,5 +185,5 @@ def _scorer(name: str) -> str:
     """The digest of the source code that scores a task: its classes, and what they share."""
     kinds = import_module("reasoning_gym.factory").DATASETS[name][0].__mro__
     own = [kind for kind in kinds if kind.__module__.startswith("reasoning_gym.")]
-    files = {str(inspect.getsourcefile(one)) for one in (*own, import_module("reasoning_gym.utils"))}
+    files = {str(inspect.getsourcefile(source)) for source in (*own, import_module("reasoning_gym.utils"))}
     return hashlib.sha256(b"".join(Path(file).read_bytes() for file in sorted(files))).hexdigest()

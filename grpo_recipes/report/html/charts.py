@@ -6,7 +6,7 @@ from typing import NamedTuple
 from grpo_recipes.contract import metric_names as metric
 from grpo_recipes.contract.metrics import number
 from grpo_recipes.report.html.run_data import ReportedRun
-from grpo_recipes.report.html.series import NO_FOLDER, StepSeries, figure, joined, percent, shown_text
+from grpo_recipes.report.html.series import NO_FOLDER, StepSeries, figure, join_parts, percent, public_text
 
 MOST_REWARDS = 12
 MOST_OTHERS = 24
@@ -140,9 +140,9 @@ def charts(runs: Sequence[ReportedRun], names: Sequence[str]) -> list[dict[str, 
     low and high for a band; x is that of the run, except for held-out figures, which have their own.
     """
     kinds = [*_each_reward(runs), *KINDS, *_others(runs)]
-    found = [_of_kind(_REWARD, runs, names), _held_out_chart(runs, names)]
-    found += [_of_kind(kind, runs, names) for kind in kinds]
-    return [chart for chart in found if chart["lines"]]
+    drawn = [_of_kind(_REWARD, runs, names), _held_out_chart(runs, names)]
+    drawn += [_of_kind(kind, runs, names) for kind in kinds]
+    return [chart for chart in drawn if chart["lines"]]
 
 
 def _each_reward(runs: Sequence[ReportedRun]) -> list[ChartKind]:
@@ -174,69 +174,71 @@ def _others(runs: Sequence[ReportedRun]) -> list[ChartKind]:
 
 def _held_out_chart(runs: Sequence[ReportedRun], names: Sequence[str]) -> dict[str, object]:
     lines: list[dict[str, object]] = []
-    said = []
+    summaries = []
     each = [(index, name, events) for index, run in enumerate(runs) for name, events in run.evaluations.items()]
-    for place, name, events in each:
-        known = [(step, value) for step, one in events.items() if (value := number(one, "reward")) is not None]
+    for run_index, name, events in each:
+        known = [(step, value) for step, event in events.items() if (value := number(event, "reward")) is not None]
         if not known:
             continue
         steps, values = zip(*sorted(known), strict=True)
-        label = ", ".join(filter(None, (names[place] if len(runs) > 1 else "", shown_text(name, NO_FOLDER))))
-        lines.append({"run": place, "label": label or "reward", "x": list(steps), "y": rounded(values)})
+        label = ", ".join(filter(None, (names[run_index] if len(runs) > 1 else "", public_text(name, NO_FOLDER))))
+        lines.append({"run": run_index, "label": label or "reward", "x": list(steps), "y": round_values(values)})
         ends = " → ".join(map(figure, (values[0], values[-1])[: len(values)]))
-        said.append(f"{label}: {ends}" if label else ends)
+        summaries.append(f"{label}: {ends}" if label else ends)
     kind = ChartKind("held-out", "Held-out reward", (), "On rows that are not trained on.", group="rewards")
-    return _chart(kind, lines, said, has_points=True)
+    return _chart(kind, lines, summaries, has_points=True)
 
 
 def _of_kind(kind: ChartKind, runs: Sequence[ReportedRun], names: Sequence[str]) -> dict[str, object]:
     lines: list[dict[str, object]] = []
-    said = []
+    summaries = []
     title = f"{kind.title}: {kind.lines[0].label}" if len(runs) > 1 and len(kind.lines) > 1 else kind.title
-    for place, run in enumerate(runs):
+    for index, run in enumerate(runs):
         curves = [curve for curve in kind.lines if run.series.has(curve.name)]
         if len(runs) > 1:
-            curves = [curve._replace(label=names[place]) for curve in curves if curve.name == kind.lines[0].name]
+            curves = [curve._replace(label=names[index]) for curve in curves if curve.name == kind.lines[0].name]
         for curve in curves:
             band = _band(kind, curve, run.series) if len(runs) == 1 else {}
-            lines.append({"run": place, "label": curve.label, "y": _values(kind, run.series.drawn(curve.name)), **band})
+            lines.append(
+                {"run": index, "label": curve.label, "y": _values(kind, run.series.points_of(curve.name)), **band}
+            )
         # A figure that is always 0 is only mentioned if there is no other.
-        told = [curve for curve in curves if any(run.series.figures[curve.name].values)] or curves[:1]
-        for curve in told:
+        summarized = [curve for curve in curves if any(run.series.figures[curve.name].values)] or curves[:1]
+        for curve in summarized:
             label = f"{curve.label}: " if len(runs) > 1 else f"{curve.label} " if len(curves) > 1 else ""
             first, last, _ = run.series.figures[curve.name].ends()
             shown = percent if kind.is_share else figure
-            said.append(f"{label}{shown(first / kind.unit)} → {shown(last / kind.unit)}")
-    return _chart(kind._replace(title=title), lines, said)
+            summaries.append(f"{label}{shown(first / kind.unit)} → {shown(last / kind.unit)}")
+    return _chart(kind._replace(title=title), lines, summaries)
 
 
 def _band(kind: ChartKind, curve: Curve, series: StepSeries) -> dict[str, object]:
     """The band around a line: its bounds, its standard deviation, or the extremes within a point."""
     if curve.low and series.has(curve.low) and series.has(curve.high):
-        low, high = series.drawn(curve.low, min), series.drawn(curve.high, max)
+        low, high = series.points_of(curve.low, min), series.points_of(curve.high, max)
     elif curve.around and series.has(curve.around):
-        mean, spread = series.drawn(curve.name), series.drawn(curve.around)
+        mean, spread = series.points_of(curve.name), series.points_of(curve.around)
         low = [None if a is None or b is None else a - b for a, b in zip(mean, spread, strict=True)]
         high = [None if a is None or b is None else a + b for a, b in zip(mean, spread, strict=True)]
     elif len(kind.lines) == 1 and series.width > 1:
-        low, high = series.drawn(curve.name, min), series.drawn(curve.name, max)
+        low, high = series.points_of(curve.name, min), series.points_of(curve.name, max)
     else:
         return {}
     return {"low": _values(kind, low), "high": _values(kind, high)}
 
 
 def _values(kind: ChartKind, values: Sequence[float | None]) -> list[float | None]:
-    return rounded([None if value is None else value / kind.unit for value in values])
+    return round_values([None if value is None else value / kind.unit for value in values])
 
 
 def _chart(
-    kind: ChartKind, lines: list[dict[str, object]], said: Sequence[str], *, has_points: bool = False
+    kind: ChartKind, lines: list[dict[str, object]], summaries: Sequence[str], *, has_points: bool = False
 ) -> dict[str, object]:
     return {
         "id": kind.id,
-        "title": shown_text(kind.title, NO_FOLDER, _LONGEST_TITLE),
+        "title": public_text(kind.title, NO_FOLDER, _LONGEST_TITLE),
         "about": kind.about,
-        "said": joined(said),
+        "said": join_parts(summaries),
         "group": kind.group,
         "is_share": kind.is_share,
         "has_points": has_points,
@@ -244,6 +246,6 @@ def _chart(
     }
 
 
-def rounded(values: Sequence[float | None]) -> list[float | None]:
+def round_values(values: Sequence[float | None]) -> list[float | None]:
     """Rounded to five digits: more would not be visible, and take space."""
     return [None if value is None else float(f"{value:.{_DIGITS}g}") for value in values]

@@ -21,8 +21,8 @@ from grpo_recipes.contract.exits import Refusal
 from grpo_recipes.contract.files.folder_files import write_whole
 from grpo_recipes.report.html.charts import charts
 from grpo_recipes.report.html.run_data import ReportedRun
-from grpo_recipes.report.html.run_section import shown_run, versions, written_at
-from grpo_recipes.report.html.series import figure, shown_text, shown_value
+from grpo_recipes.report.html.run_section import last_write, template_values, versions
+from grpo_recipes.report.html.series import figure, public_text, public_value
 from grpo_recipes.report.runs.runs_text import differing
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def write_page(runs: Sequence[ReportedRun], path: Path, sweep: SweepTable | None
 def page(runs: Sequence[ReportedRun], sweep: SweepTable | None = None) -> str:
     """The HTML of one run, or of several side by side; sweep: the table of their sweep."""
     names = _names(runs)
-    shown = [{**shown_run(run, index), "name": names[index]} for index, run in enumerate(runs)]
+    shown = [{**template_values(run, index), "name": names[index]} for index, run in enumerate(runs)]
     drawn = charts(runs, names)
     data = {"x": [run.series.x for run in runs], "charts": drawn}
     scripts, styles = [_asset(name) for name in SCRIPTS], [_asset(name) for name in STYLES]
@@ -90,7 +90,7 @@ def page(runs: Sequence[ReportedRun], sweep: SweepTable | None = None) -> str:
         charts=drawn,
         written=f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC",
         written_unix=int(time.time()),
-        last_word=max((written_at(run) for run in runs), default=""),
+        last_word=max((last_write(run) for run in runs), default=""),
         running=_running(runs),
         sweep=sweep,
     )
@@ -106,7 +106,7 @@ def _running(runs: Sequence[ReportedRun]) -> str:
 
 def _names(runs: Sequence[ReportedRun]) -> list[str]:
     """The names of the runs: their folders, numbered if several have the same name."""
-    names = [shown_text(run.listed.name, run.place, 80) for run in runs]
+    names = [public_text(run.listed.name, run.place, 80) for run in runs]
     return [name if names.count(name) == 1 else f"{name} ({index + 1})" for index, name in enumerate(names)]
 
 
@@ -115,16 +115,17 @@ def _differing(runs: Sequence[ReportedRun]) -> list[dict[str, Any]]:
     keys = differing([run.listed for run in runs])[:MOST_DIFFERING]
     rows = [
         {
-            "key": shown_text(key, runs[0].place),
+            "key": public_text(key, runs[0].place),
             "values": [
-                shown_value(key, run.listed.values[key], run.place) if key in run.listed.values else "-" for run in runs
+                public_value(key, run.listed.values[key], run.place) if key in run.listed.values else "-"
+                for run in runs
             ],
         }
         for key in keys
     ]
     packages = [dict(versions(run)) for run in runs]
     for name in dict.fromkeys(name for package in packages for name in package):
-        values = [one.get(name) for one in packages]
+        values = [package.get(name) for package in packages]
         if len(set(values)) > 1:
             rows.append({"key": name, "values": [value or "-" for value in values]})
     return rows[: 2 * MOST_DIFFERING]
@@ -160,8 +161,8 @@ def _policy(scripts: Sequence[str], styles: Sequence[str]) -> str:
 
 
 def _digests(texts: Sequence[str]) -> str:
-    found = (hashlib.sha256(text.encode()).digest() for text in texts)
-    return " ".join(f"'sha256-{base64.b64encode(one).decode()}'" for one in found)
+    digests = (hashlib.sha256(text.encode()).digest() for text in texts)
+    return " ".join(f"'sha256-{base64.b64encode(digest).decode()}'" for digest in digests)
 
 
 def _json(value: object) -> str:

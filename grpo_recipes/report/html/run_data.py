@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from grpo_recipes.contract.exits import Refusal
-from grpo_recipes.contract.files.bounded_json import parsed
+from grpo_recipes.contract.files.bounded_json import parse_json
 from grpo_recipes.contract.files.folder_files import read_bytes
 from grpo_recipes.contract.integrity.run_folder import PLAN_FILE
 from grpo_recipes.contract.metric_names import GROUPS_WITHOUT_VARIANCE
@@ -16,7 +16,7 @@ from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.read_plan import as_now, plan_of
 from grpo_recipes.contract.run_record import RunRecord, read_record
 from grpo_recipes.lock.read_lock import LARGEST_PLAN_BYTES
-from grpo_recipes.report.html.series import StepSeries, shown_text, shown_value, stretch_width
+from grpo_recipes.report.html.series import StepSeries, public_text, public_value, stretch_width
 from grpo_recipes.report.runs.run_row import ListedRun, one_run
 
 MOST_STRETCHES = 16
@@ -34,7 +34,7 @@ class KeptCompletion(NamedTuple):
         return number(self.row, "reward")
 
 
-def kept_completions(event: Mapping[str, object]) -> list[KeptCompletion]:
+def completions_of_event(event: Mapping[str, object]) -> list[KeptCompletion]:
     """The completions of a line; malformed ones are skipped."""
     step, rows = number(event, "step"), event.get("rows")
     if event.get("event") != "completions" or step is None or step < 0 or not isinstance(rows, list):
@@ -42,18 +42,18 @@ def kept_completions(event: Mapping[str, object]) -> list[KeptCompletion]:
     return [KeptCompletion(int(step), row) for row in rows if isinstance(row, Mapping)]
 
 
-def chosen(completions: Sequence[KeptCompletion]) -> list[tuple[str, KeptCompletion]]:
+def choose_examples(completions: Sequence[KeptCompletion]) -> list[tuple[str, KeptCompletion]]:
     """The best, worst and a random completion of each stretch of steps, in order, without repetition."""
     width = stretch_width({completion.step for completion in completions}, MOST_STRETCHES)
-    found = []
-    for _, of_stretch in groupby(sorted(completions, key=lambda one: one.step), key=lambda one: one.step // width):
+    picks = []
+    for _, of_stretch in groupby(sorted(completions, key=lambda c: c.step), key=lambda c: c.step // width):
         stretch = list(of_stretch)
-        judged = sorted((one for one in stretch if one.total is not None), key=lambda one: one.total or 0.0)
+        judged = sorted((c for c in stretch if c.total is not None), key=lambda c: c.total or 0.0)
         kinds = {id(stretch[0]): ("drawn", stretch[0])}
         if judged and judged[0].total != judged[-1].total:
             kinds |= {id(judged[0]): ("worst", judged[0]), id(judged[-1]): ("best", judged[-1])}
-        found += sorted(kinds.values(), key=lambda one: one[1].step)
-    return found
+        picks += sorted(kinds.values(), key=lambda pick: pick[1].step)
+    return picks
 
 
 MOST_EVALUATIONS, MOST_SETS = 200, 20
@@ -94,15 +94,15 @@ class ReportedRun:
             self._take(event)
         self.kept: list[KeptCompletion] = []
         for event in read_all(str(path / COMPLETIONS_FILE)):
-            self.kept += kept_completions(event)
+            self.kept += completions_of_event(event)
 
     def plain(self, value: object) -> str:
         """A text of this run, safe to show."""
-        return shown_text(value, self.place)
+        return public_text(value, self.place)
 
     def plain_value(self, row: Mapping[str, object]) -> str:
         """The value of a planned setting, safe to show."""
-        return shown_value(str(row.get("key")), row.get("value"), self.place)
+        return public_value(str(row.get("key")), row.get("value"), self.place)
 
     def plain_digest(self, value: object) -> str:
         """A text of this run; a digest is cut to 12 digits."""
@@ -144,7 +144,7 @@ class ReportedRun:
 
     def _read_plan(self, folder: Path) -> None:
         try:
-            content = parsed(read_bytes(folder, PLAN_FILE, LARGEST_PLAN_BYTES))
+            content = parse_json(read_bytes(folder, PLAN_FILE, LARGEST_PLAN_BYTES))
         except (OSError, ValueError, RecursionError):
             return
         if not isinstance(content, dict):

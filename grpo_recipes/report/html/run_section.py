@@ -14,8 +14,8 @@ from grpo_recipes.contract.run_record import RunRecord, launches_text, of_each_s
 from grpo_recipes.contract.run_verdict import verdicts
 from grpo_recipes.launch.summary import status_line
 from grpo_recipes.report.html.problems import BAD, WARNING, RunProblem, run_problems
-from grpo_recipes.report.html.run_data import KeptCompletion, ReportedRun, chosen
-from grpo_recipes.report.html.series import NO_FOLDER, figure, gib, joined, percent, shown_text
+from grpo_recipes.report.html.run_data import KeptCompletion, ReportedRun, choose_examples
+from grpo_recipes.report.html.series import NO_FOLDER, figure, gib, join_parts, percent, public_text
 from grpo_recipes.report.plan_text import lineage_lines
 
 _TITLES = {"experiment": "Experiment", "machine": "Machine", "bookkeeping": "Bookkeeping"}
@@ -27,22 +27,22 @@ _MOST_ROWS = 400
 _GOOD, _BUSY = "good", "busy"
 
 
-def shown_run(run: ReportedRun, place: int) -> dict[str, Any]:
-    """A run's values for the template. place: its index on the page, from 0. of: the run itself."""
-    found, samples = run_problems(run), [_sample(*one) for one in chosen(run.kept)]
+def template_values(run: ReportedRun, index: int) -> dict[str, Any]:
+    """A run's values for the template. index: its position on the page, from 0. of: the run itself."""
+    problems, samples = run_problems(run), [_sample(*pick) for pick in choose_examples(run.kept)]
     return {
         "of": run,
-        "place": place,
+        "place": index,
         "name": run.plain(run.listed.name),
-        "level": _level(run, found),
+        "level": _level(run, problems),
         "headline": headline(run),
         "subtitle": _subtitle(run),
         "gain": [run.plain(verdict.text) for verdict in verdicts(run.record) if verdict.level != "warning"],
-        "problems": found,
+        "problems": problems,
         "tiles": _tiles(run),
         "plan": {title: rows for kind, title in _TITLES.items() if (rows := _settings(run, kind))},
         "shims": [row for row in _settings(run) if str(row.get("key")).startswith(_SHIMS)],
-        "held_out": held_out(run),
+        "held_out": evaluation_tables(run),
         "samples": samples,
         "ways": list(dict.fromkeys(sample["ended"] for sample in samples if sample["ended"])),
         "memory": _memory(run),
@@ -92,7 +92,7 @@ def _tiles(run: ReportedRun) -> list[tuple[str, str, str]]:
             note = f"right: {before:.0f} → {after:.0f} of {rows:.0f} rows"
         if listed.before is None or listed.after is None:
             note = "before" if listed.after is None else "after"
-        ends = [figure(one, 3) for one in (listed.before, listed.after) if one is not None]
+        ends = [figure(reward, 3) for reward in (listed.before, listed.after) if reward is not None]
         of_set = f", {run.plain(listed.held_out_set)}" if listed.held_out_set else ""
         tiles.append((f"Held-out reward{of_set}", " → ".join(ends), note))
     for name, label in (
@@ -117,10 +117,10 @@ def _tiles(run: ReportedRun) -> list[tuple[str, str, str]]:
 
 def _settings(run: ReportedRun, kind: str | None = None) -> list[Mapping[str, Any]]:
     """The rows of the plan, or those of one kind without shims."""
-    found = mappings(run.plan.get("settings"))
+    rows = mappings(run.plan.get("settings"))
     if kind is None:
-        return found
-    return [row for row in found if row.get("kind") == kind and not str(row.get("key")).startswith(_SHIMS)][:_MOST_ROWS]
+        return rows
+    return [row for row in rows if row.get("kind") == kind and not str(row.get("key")).startswith(_SHIMS)][:_MOST_ROWS]
 
 
 def _sample(kind: str, completion: KeptCompletion) -> dict[str, Any]:
@@ -132,11 +132,11 @@ def _sample(kind: str, completion: KeptCompletion) -> dict[str, Any]:
         "kind": kind,
         "prompt": _long_text(row.get("prompt")),
         "completion": _long_text(row.get("completion")),
-        "rewards": [(shown_text(name, NO_FOLDER), figure(number(given, name))) for name in list(given)[:40]],
+        "rewards": [(public_text(name, NO_FOLDER), figure(number(given, name))) for name in list(given)[:40]],
         "total": figure(completion.total),
         "advantage": figure(number(row, "advantage")),
         "tokens": "" if tokens is None else f"{tokens:,.0f} token{'s' * (tokens != 1)}",
-        "ended": shown_text(content_text(row.get("ended"))[:20], NO_FOLDER),
+        "ended": public_text(content_text(row.get("ended"))[:20], NO_FOLDER),
         "images": [image for image in images[:_MOST_IMAGES] if isinstance(image, str) and _BASE64.fullmatch(image)],
     }
 
@@ -147,10 +147,10 @@ def _long_text(value: object) -> str:
     if len(text) > _LONGEST_TEXT:
         half = _LONGEST_TEXT // 2
         text = f"{text[:half]}\n[{len(text) - 2 * half} characters left out]\n{text[-half:]}"
-    return shown_text(text, NO_FOLDER, 2 * _LONGEST_TEXT)
+    return public_text(text, NO_FOLDER, 2 * _LONGEST_TEXT)
 
 
-def written_at(run: ReportedRun) -> str:
+def last_write(run: ReportedRun) -> str:
     """When a run last wrote anything, "" if it never did."""
     at = run.last_time
     if at is None or not 0 < at < time.time() + 1e9:
@@ -162,7 +162,7 @@ _MOST_EXAMPLES = 12
 _MOST_COLUMNS = 20
 
 
-def held_out(run: ReportedRun) -> list[dict[str, Any]]:
+def evaluation_tables(run: ReportedRun) -> list[dict[str, Any]]:
     """For each set: the evaluations as a table with intervals, the changes, and rows that became right."""
     known = dict(of_each_set(run.record.evaluation))
     return [_of_set(run, name, events, known.get(name, {})) for name, events in run.evaluations.items()]
@@ -171,23 +171,23 @@ def held_out(run: ReportedRun) -> list[dict[str, Any]]:
 def _of_set(run: ReportedRun, name: str, by_step: Mapping[int, Event], known: Mapping[str, object]) -> dict[str, Any]:
     events = [by_step[step] for step in sorted(by_step)]
     blanked = mapping(known, "blanked")
-    shown = [(figure(number(one, "step")), one) for one in events]
+    shown = [(figure(number(event, "step")), event) for event in events]
     shown += [(f"{figure(number(blanked, 'step'))}, grey images", blanked)] if blanked else []
-    cells = [_cells(one) for _, one in shown]
+    cells = [_cells(event) for _, event in shown]
     names = list(dict.fromkeys(name for cell in cells for name in cell))[:_MOST_COLUMNS]
     return {
         "name": run.plain(name),
         "names": names,
         "rows": [
-            (step, figure(number(event, "count")), *(one.get(name, "") for name in names))
-            for (step, event), one in zip(shown, cells, strict=True)
+            (step, figure(number(event, "count")), *(cell.get(name, "") for name in names))
+            for (step, event), cell in zip(shown, cells, strict=True)
         ],
         "intervals": run.plain(_method(events[-1])) if events else "",
         "changed": run.plain((change_text(events[-1]) or "").replace("  ", ", ")) if events else "",
         "became": _became(known),
         "examples": [
-            [run.plain(content_text(one.get(key))) for key in ("prompt", "before", "after")]
-            for one in mappings(known.get("examples"))[:_MOST_EXAMPLES]
+            [run.plain(content_text(example.get(key))) for key in ("prompt", "before", "after")]
+            for example in mappings(known.get("examples"))[:_MOST_EXAMPLES]
         ],
     }
 
@@ -220,23 +220,20 @@ def content_text(value: object) -> str:
     return value if isinstance(value, str) else ""
 
 
-# Records of a run other than its figures: proofs, time, memory, versions, and its origin.
-
-
 _PHASES = ("load", "generate", "score", "update", "sync", "save", "evaluation")
 
 
 def _memory(run: ReportedRun) -> list[tuple[str, str, str, str]]:
     """Each phase with its peak, the estimate, and their ratio."""
-    found = []
+    rows = []
     for phase in _PHASES:
-        one = mapping(run.record.memory, phase)
-        if not one:
+        sizes = mapping(run.record.memory, phase)
+        if not sizes:
             continue
-        measured, estimated = number(one, "measured"), number(one, "estimated")
+        measured, estimated = number(sizes, "measured"), number(sizes, "estimated")
         ratio = "" if not measured or not estimated else f"{measured / estimated:.2f}"
-        found.append((phase, gib(measured), gib(estimated), ratio))
-    return found
+        rows.append((phase, gib(measured), gib(estimated), ratio))
+    return rows
 
 
 def _times(run: ReportedRun) -> list[tuple[str, str]]:
@@ -266,7 +263,7 @@ def _moment(text: str) -> str:
 def _checks(run: ReportedRun) -> str:
     """The number of values of the live trainer that were compared with the plan."""
     compared = mappings(run.record.checks)
-    wrong = sum(one.get("ok") is not True for one in compared)
+    wrong = sum(check.get("ok") is not True for check in compared)
     if not compared:
         return ""
     return f"{len(compared)} values of the live trainer compared with the plan, " + (
@@ -285,6 +282,6 @@ def versions(run: ReportedRun) -> list[tuple[str, str]]:
     stack = mapping(run.plan, "stack")
     known = {"grpo-recipes": run.plan.get("grpo_recipes"), "python": stack.get("python"), **mapping(stack, "packages")}
     rows = [(run.plain(name), run.plain(value)) for name, value in known.items() if isinstance(value, str)]
-    names = [str(one.get("name")) for one in mappings(stack.get("gpus"))]
-    counted = joined([f"{names.count(name)} x {run.plain(name)}" for name in dict.fromkeys(names)])
+    names = [str(gpu.get("name")) for gpu in mappings(stack.get("gpus"))]
+    counted = join_parts([f"{names.count(name)} x {run.plain(name)}" for name in dict.fromkeys(names)])
     return [*rows[:100], ("GPUs", counted or "none")]

@@ -70,7 +70,7 @@ class StepSeries:
         """The last step of each point."""
         return list({step // self.width: step for step in sorted(self._steps)}.values())
 
-    def drawn(self, name: str, of_steps: Callable[[list[float]], float] = fmean) -> list[float | None]:
+    def points_of(self, name: str, of_steps: Callable[[list[float]], float] = fmean) -> list[float | None]:
         """A value for each point, computed from its steps; None if none of them has one."""
         by_point: dict[int, list[float]] = defaultdict(list)
         for step, value in zip(self.figures[name].steps, self.figures[name].values, strict=True):
@@ -82,9 +82,6 @@ class StepSeries:
         return name in self.figures and len(self.figures[name].values) > 0
 
 
-# Texts and numbers of a run, as a page shows them.
-
-
 GIB = 2**30
 LONGEST = 600
 NO_FOLDER = "\0"
@@ -93,7 +90,7 @@ _ABSOLUTE = re.compile(r"(?<![\w/:.~{}$)>-])/(?:[\w.@+~,=-]+/)+[\w.@+~,=-]+")
 _KEPT_PARTS = 2
 
 
-def shown_text(text: object, folder: str, most: int = LONGEST) -> str:
+def public_text(text: object, folder: str, most: int = LONGEST) -> str:
     """A text of a run without secrets, terminal escapes, and paths that reveal folders of the machine.
 
     folder: the run folder, absolute; paths in it are shown relative to it. most: characters to keep.
@@ -104,16 +101,16 @@ def shown_text(text: object, folder: str, most: int = LONGEST) -> str:
     return plain if len(plain) <= most else f"{plain[: most - 3]}..."
 
 
-def _relative(found: "re.Match[str]") -> str:
-    parts = found[0].split("/")
+def _relative(match: "re.Match[str]") -> str:
+    parts = match[0].split("/")
     return "…/" + "/".join(parts[-_KEPT_PARTS:])
 
 
-def shown_value(key: str, value: object, folder: str) -> str:
+def public_value(key: str, value: object, folder: str) -> str:
     """A planned value for its key, as YAML on one line."""
     redacted = redact_value({key: value})
     own = next(iter(redacted.values())) if isinstance(redacted, Mapping) else None
-    return shown_text(own, folder)
+    return public_text(own, folder)
 
 
 def figure(value: float | None, digits: int = 4) -> str:
@@ -139,6 +136,6 @@ def gib(size: object) -> str:
     return f"{size / GIB:.2f} GiB" if size >= GIB / 100 else f"{size / 2**20:.1f} MiB"
 
 
-def joined(parts: Sequence[str]) -> str:
+def join_parts(parts: Sequence[str]) -> str:
     """The parts that are not empty, on one line."""
     return " · ".join(part for part in parts if part)

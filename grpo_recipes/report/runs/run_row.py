@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from grpo_recipes.contract.exits import Refusal
-from grpo_recipes.contract.files.bounded_json import parsed
+from grpo_recipes.contract.files.bounded_json import parse_json
 from grpo_recipes.contract.files.folder_files import is_file, names, read_bytes, status
 from grpo_recipes.contract.files.folder_lock import TRAINING, holder
 from grpo_recipes.contract.integrity.run_folder import PLAN_FILE
-from grpo_recipes.contract.integrity.used_run import changed_files
+from grpo_recipes.contract.integrity.used_run import find_changed_files
 from grpo_recipes.contract.metrics import METRICS_FILE, mapping, mappings, number, read_tail, reward_as_drawn
 from grpo_recipes.contract.plan import PLAN_FORMAT
-from grpo_recipes.contract.run_record import RECORD_FILE, RunRecord, read_record, set_of
+from grpo_recipes.contract.run_record import RECORD_FILE, RunRecord, deciding_set, read_record
 from grpo_recipes.contract.run_verdict import verdicts
 from grpo_recipes.lock.read_lock import LARGEST_PLAN_BYTES, MOST_VALUES
 
@@ -88,8 +88,8 @@ def one_run(folder: Path) -> ListedRun | None:
         seconds=_seconds(known, started, last),
         at=written if started is None else started,
         values=values,
-        changed=(*map(str, changed_files(folder)), *unreadable),
-        held_out_set=set_of(known.evaluation),
+        changed=(*map(str, find_changed_files(folder)), *unreadable),
+        held_out_set=deciding_set(known.evaluation),
         verdict=next((verdict.text for verdict in verdicts(known)), ""),
     )
 
@@ -103,17 +103,17 @@ def _status(folder: Path, record: RunRecord | None, is_there: bool, plan_fault: 
         return ("damaged record", (f"{RECORD_FILE} cannot be read",)) if is_there else ("planned", ())
     if record.status == "running" and not record.is_queued_work and is_gone(folder):
         return "killed", ()
-    found = [finding.get("id") for finding in mappings(record.findings)]
-    return record.status, tuple(dict.fromkeys(one for one in found if isinstance(one, str) and one))
+    ids = [finding.get("id") for finding in mappings(record.findings)]
+    return record.status, tuple(dict.fromkeys(rule_id for rule_id in ids if isinstance(rule_id, str) and rule_id))
 
 
 def is_gone(folder: Path) -> bool:
     """Whether the training process on this machine is gone; False for a different machine, where that is unknown."""
     try:
-        said = parsed(read_bytes(folder, TRAINING, _LONGEST_LOCK))
+        content = parse_json(read_bytes(folder, TRAINING, _LONGEST_LOCK))
     except (OSError, ValueError):
         return False
-    return isinstance(said, dict) and said.get("host") == socket.gethostname() and holder(folder) is None
+    return isinstance(content, dict) and content.get("host") == socket.gethostname() and holder(folder) is None
 
 
 def _values(folder: Path) -> tuple[dict[str, object], str | None]:
@@ -125,7 +125,7 @@ def _values(folder: Path) -> tuple[dict[str, object], str | None]:
         content = read_bytes(folder, PLAN_FILE, LARGEST_PLAN_BYTES)
         if content.count(b",") > MOST_VALUES:
             raise ValueError(f"it has more than {MOST_VALUES:,} values")
-        plan = parsed(content)
+        plan = parse_json(content)
         if not isinstance(plan, dict) or plan.get("plan") != PLAN_FORMAT or not isinstance(plan.get("settings"), list):
             raise ValueError("it is not a plan of this release")
     except OSError as problem:
@@ -155,7 +155,7 @@ def _contents(plan: Mapping[str, object]) -> Iterator[tuple[str, object]]:
     yield "model", plan.get("model")
     sources = plan.get("sources")
     mixed = [source for source in sources if isinstance(source, dict)] if isinstance(sources, list) else []
-    yield from ((f"datasets.{one.get('source_name')}", one) for one in mixed)
+    yield from ((f"datasets.{source.get('source_name')}", source) for source in mixed)
     if not mixed:
         yield "dataset", plan.get("data")
 
@@ -176,8 +176,8 @@ def _last_events(folder: Path) -> tuple[list[Mapping[str, object]], tuple[str, .
 
 def _rewards(events: list[Mapping[str, object]]) -> list[float]:
     """The rewards of steps that generated completions."""
-    found = (reward_as_drawn(event) for event in events if event.get("event") == "step")
-    return [reward for reward in found if reward is not None]
+    rewards = (reward_as_drawn(event) for event in events if event.get("event") == "step")
+    return [reward for reward in rewards if reward is not None]
 
 
 def _whole(value: object) -> int | None:
@@ -201,9 +201,6 @@ def instant(text: str | None) -> float | None:
         return None
 
 
-# The runs in a folder of run folders, and its other entries.
-
-
 MOST_RUNS = 100_000
 
 
@@ -219,12 +216,12 @@ class Runs(NamedTuple):
 
 def read_runs(folder: str) -> Runs:
     """The runs in a folder, or the folder itself if it is one. Raises Refusal if it cannot be listed."""
-    place = Path(folder)
-    if is_file(place, PLAN_FILE) and is_file(place, "launch.sh"):
+    root = Path(folder)
+    if is_file(root, PLAN_FILE) and is_file(root, "launch.sh"):
         here = Path(os.path.abspath(folder))
         listed = [(here.name, here)]
     else:
-        listed = [(name, place / name) for name in _folders(folder)]
+        listed = [(name, root / name) for name in _folders(folder)]
     runs, others = [], {}
     for name, path in listed:
         try:
@@ -243,14 +240,14 @@ def _folders(folder: str) -> list[str]:
     """The visible folders in a folder, including links to folders."""
     try:
         os.stat(folder)
-        found = [name for name in names(Path(folder)) if not name.startswith(".")]
+        folders = [name for name in names(Path(folder)) if not name.startswith(".")]
     except OSError as problem:
         raise Refusal.of(
             f"{folder} cannot be listed",
             because=str(problem.strerror or problem),
             fix="name a folder of run folders; a run without --out is in runs/",
         ) from None
-    found = [name for name in found if os.path.isdir(os.path.join(folder, name))]
-    if len(found) > MOST_RUNS:
+    folders = [name for name in folders if os.path.isdir(os.path.join(folder, name))]
+    if len(folders) > MOST_RUNS:
         raise Refusal.of(f"{folder} holds more than {MOST_RUNS:,} folders", fix="name one with fewer runs")
-    return found
+    return folders

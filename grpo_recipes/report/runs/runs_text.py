@@ -8,7 +8,15 @@ from typing import NamedTuple
 
 from grpo_recipes.contract.event_words import clock
 from grpo_recipes.contract.exits import Refusal
-from grpo_recipes.contract.findings.wording import aligned, cells, flow, listed, nearest_words, one_line, shown
+from grpo_recipes.contract.findings.wording import (
+    align_rows,
+    cells,
+    flow,
+    join_items,
+    nearest_words,
+    one_line,
+    value_text,
+)
 from grpo_recipes.contract.secrets.redact import hide_secrets, redact_value
 from grpo_recipes.report.runs.run_row import ListedRun, Runs
 
@@ -47,7 +55,7 @@ def runs_table(runs: Sequence[ListedRun], keys: Sequence[str], width: int | None
         _Column("status", states, 1, is_figure=False),
         _Column("step", [_step(run) for run in runs], 4),
         _Column("reward", [_figure(run.reward) for run in runs], 2),
-        _Column("held out", [_held_out(run) for run in runs], 5),
+        _Column("held out", [_evaluation(run) for run in runs], 5),
         *([_Column("verdict", verdicts, 3, is_figure=False)] if any(run.verdict for run in runs) else []),
         _Column("time", ["-" if run.seconds is None else clock(run.seconds) for run in runs], 6),
         *values,
@@ -65,13 +73,13 @@ def runs_table(runs: Sequence[ListedRun], keys: Sequence[str], width: int | None
         left_out.insert(0, least.heading)
     if width is not None and (over := _width(columns) - width) > 0:
         room = max(_SHORTEST_NAME, _wide(columns[0]) - over)
-        columns[0] = columns[0]._replace(cells=[_shortened(cell, room) for cell in columns[0].cells])
+        columns[0] = columns[0]._replace(cells=[_shorten(cell, room) for cell in columns[0].cells])
     rows = zip(*([column.heading, *column.cells] for column in columns), strict=True)
-    lines = aligned(rows, right=[place for place, column in enumerate(columns) if column.is_figure])
+    lines = align_rows(rows, right=[index for index, column in enumerate(columns) if column.is_figure])
     return Table("".join(f"{line}\n" for line in lines), tuple(left_out))
 
 
-def runs_json(found: Runs, runs: Sequence[ListedRun], keys: Sequence[str]) -> str:
+def runs_json(listing: Runs, runs: Sequence[ListedRun], keys: Sequence[str]) -> str:
     """The runs as JSON, with the values in which their plans differ."""
     rows = [
         {
@@ -82,7 +90,7 @@ def runs_json(found: Runs, runs: Sequence[ListedRun], keys: Sequence[str]) -> st
         }
         for run in runs
     ]
-    content = {"folder": found.folder, "differing": list(keys), "runs": rows, "others": dict(found.others)}
+    content = {"folder": listing.folder, "differing": list(keys), "runs": rows, "others": dict(listing.others)}
     return json.dumps(redact_value(content), indent=2)
 
 
@@ -91,7 +99,7 @@ def others_text(others: Mapping[str, str]) -> str:
     by_reason: dict[str, list[str]] = {}
     for name, reason in others.items():
         by_reason.setdefault(reason, []).append(one_line(name))
-    return "".join(f"not a run: {listed(those, _NAMED_OTHERS)} ({reason})\n" for reason, those in by_reason.items())
+    return "".join(f"not a run: {join_items(those, _NAMED_OTHERS)} ({reason})\n" for reason, those in by_reason.items())
 
 
 def damage_text(runs: Sequence[ListedRun]) -> str:
@@ -109,7 +117,7 @@ def _headings(keys: Sequence[str]) -> dict[str, str]:
 def _status(run: ListedRun) -> str:
     because = f" ({', '.join(run.because[:2])})" if run.because and not run.status.startswith("damaged") else ""
     changed = ", changed" if run.changed and not run.status.startswith("damaged") else ""
-    return _shortened(one_line(f"{run.status}{because}{changed}"), 40)
+    return _shorten(one_line(f"{run.status}{because}{changed}"), 40)
 
 
 def _step(run: ListedRun) -> str:
@@ -122,7 +130,7 @@ def _figure(value: float | None) -> str:
     return "-" if value is None else f"{value:.3f}" if abs(value) < 1e6 else f"{value:.3g}"
 
 
-def _held_out(run: ListedRun) -> str:
+def _evaluation(run: ListedRun) -> str:
     if run.before is None and run.after is None:
         return "-"
     of_set = f"{run.held_out_set}: " if run.held_out_set else ""
@@ -142,11 +150,13 @@ def _value_text(key: str, value: str) -> str:
     """A short value without secrets, cached since thousands of runs share few values."""
     redacted = redact_value({key: json.loads(value)})
     only = next(iter(redacted.values())) if isinstance(redacted, dict) else None
-    text = only if isinstance(only, str) else shown(only, 10_000) if not isinstance(only, dict | list) else flow(only)
-    return _shortened(one_line(text), _LONGEST_VALUE)
+    text = (
+        only if isinstance(only, str) else value_text(only, 10_000) if not isinstance(only, dict | list) else flow(only)
+    )
+    return _shorten(one_line(text), _LONGEST_VALUE)
 
 
-def _shortened(text: str, room: int) -> str:
+def _shorten(text: str, room: int) -> str:
     """The text, with its middle cut if it is too wide."""
     if cells(text) <= room:
         return text
@@ -197,7 +207,7 @@ def _differs(values: Sequence[object], is_digest: bool) -> bool:
     return len({json.dumps(value, sort_keys=True) for value in (first, *others)}) > 1
 
 
-def sorted_runs(runs: Sequence[ListedRun], key: str) -> list[ListedRun]:
+def sort_runs(runs: Sequence[ListedRun], key: str) -> list[ListedRun]:
     """The runs sorted by a figure, a text or a planned value; those without one last. Raises Refusal."""
     if key in FIGURES:
         of, highest_first = FIGURES[key], True
@@ -216,13 +226,13 @@ def _rank(value: object) -> tuple[bool, float, str]:
     return (True, 0, value if isinstance(value, str) else json.dumps(value, sort_keys=True))
 
 
-def filtered(runs: Sequence[ListedRun], filters: Sequence[str]) -> list[ListedRun]:
+def filter_runs(runs: Sequence[ListedRun], filters: Sequence[str]) -> list[ListedRun]:
     """The runs that pass all filters. Raises Refusal for a filter that cannot be read."""
-    kept = list(runs)
+    passing = list(runs)
     for text in filters:
         passes = _filter(runs, text)
-        kept = [run for run in kept if passes(run)]
-    return kept
+        passing = [run for run in passing if passes(run)]
+    return passing
 
 
 def _filter(runs: Sequence[ListedRun], text: str) -> Callable[[ListedRun], bool]:
@@ -260,7 +270,7 @@ def _value_of(runs: Sequence[ListedRun], key: str, option: str, others: Sequence
     if key not in known and runs:
         from grpo_recipes.schemas.fast_accept import recipe_keys
 
-        ending = [one for one in known if one.rpartition(".")[2] == key]
+        ending = [known_key for known_key in known if known_key.rpartition(".")[2] == key]
         if len(ending) == 1:
             key = ending[0]
         elif ending:

@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import Literal, NamedTuple
 
 from grpo_recipes.user_files.functions.definitions import Definition, definition
-from grpo_recipes.user_files.functions.documented import Documented, Hints, documented_function, hints_of
+from grpo_recipes.user_files.functions.documented import Documented, Hints, documentation_of, hints_of
 from grpo_recipes.user_files.returned_values import own_nodes
 
 Bound = Literal["object", "class", "nothing"]
@@ -48,20 +48,20 @@ def class_of(path: str, name: str) -> DocumentedClass | None:
 
     Raises OSError, and SyntaxError or ValueError for invalid Python source.
     """
-    found = definition(path, name)
-    if not isinstance(found, Definition) or not isinstance(found.node, ast.ClassDef):
+    target = definition(path, name)
+    if not isinstance(target, Definition) or not isinstance(target.node, ast.ClassDef):
         return None
-    read = _classes(found.tree).get(found.node.name)
-    return None if read is None or read.line != found.node.lineno else read._replace(name=name)
+    read = _classes(target.tree).get(target.node.name)
+    return None if read is None or read.line != target.node.lineno else read._replace(name=name)
 
 
 @lru_cache(maxsize=16)
 def _classes(tree: ast.Module) -> Mapping[str, DocumentedClass]:
-    hints, found = hints_of(tree), dict[str, DocumentedClass]()
+    hints, classes = hints_of(tree), dict[str, DocumentedClass]()
     for node in tree.body:
         if isinstance(node, ast.ClassDef):
-            found[node.name] = _class(node, found, hints)
-    return found
+            classes[node.name] = _class(node, classes, hints)
+    return classes
 
 
 def _class(node: ast.ClassDef, above: Mapping[str, DocumentedClass], hints: Hints) -> DocumentedClass:
@@ -94,19 +94,19 @@ def _class(node: ast.ClassDef, above: Mapping[str, DocumentedClass], hints: Hint
 
 def _method(node: ast.FunctionDef | ast.AsyncFunctionDef, hints: Hints) -> Method | None:
     """The method, None for a property."""
-    decorators = [_last_name(one) for one in node.decorator_list]
+    decorators = [_last_name(decorator) for decorator in node.decorator_list]
     if not _PROPERTIES.isdisjoint(decorators):
         return None
     bound_to: Bound = (
         "nothing" if "staticmethod" in decorators else "class" if "classmethod" in decorators else "object"
     )
-    function = documented_function(node, hints)
+    function = documentation_of(node, hints)
     own = function.parameters
     takes_self = bool(own) and own[0].kind in ("positional only", "plain", "*")
     drops = takes_self and bound_to != "nothing" and own[0].kind != "*"
-    kept = own[1:] if drops else own
-    returns = any(_is_value(one) for one in own_nodes(node.body))
-    return Method(function._replace(parameters=kept), bound_to, takes_self, returns)
+    parameters = own[1:] if drops else own
+    returns = any(_is_value(inner) for inner in own_nodes(node.body))
+    return Method(function._replace(parameters=parameters), bound_to, takes_self, returns)
 
 
 def _is_value(node: ast.AST) -> bool:
@@ -117,7 +117,7 @@ def _is_value(node: ast.AST) -> bool:
 def _bound(statement: ast.stmt) -> Iterator[str]:
     """The names that a statement of a class binds."""
     targets = statement.targets if isinstance(statement, ast.Assign) else [getattr(statement, "target", None)]
-    return (one.id for target in targets if target is not None for one in ast.walk(target) if isinstance(one, ast.Name))
+    return (name.id for target in filter(None, targets) for name in ast.walk(target) if isinstance(name, ast.Name))
 
 
 def _last_name(node: ast.expr) -> str:

@@ -87,28 +87,28 @@ def definition(path: str, name: str) -> Definition | str | None:
             return f"{os.path.basename(path)} may bind it" if _may_bind(module) else None
         node, depends = bound[-1]
         if depends and len(bound) > 1:
-            return _unread(module, name, node)
+            return _line_text(module, name, node)
         if isinstance(node, _Read):
             return Definition(module.path, module.tree, node)
         if isinstance(node, _NO_CALLABLES):
             return None
         if isinstance(node, ast.Name) and node.id != name and len(module.bound.get(node.id, [])) == 1:
             name = node.id
-        elif isinstance(node, ast.ImportFrom) and (file := _imported_file(module.path, node)) is not None:
-            original = next((one.name for one in node.names if (one.asname or one.name) == name), name)
+        elif isinstance(node, ast.ImportFrom) and (file := _file_of_import(module.path, node)) is not None:
+            original = next((alias.name for alias in node.names if (alias.asname or alias.name) == name), name)
             try:
                 beside = module_of(file)
             except (OSError, SyntaxError, ValueError):
-                return _unread(module, name, node)
+                return _line_text(module, name, node)
             if original not in beside.bound:
-                return _unread(module, name, node)
+                return _line_text(module, name, node)
             module, name = beside, original
         else:
-            return _unread(module, name, node)
+            return _line_text(module, name, node)
     return "many names stand for each other"
 
 
-def _unread(module: Module, name: str, node: ast.AST) -> str:
+def _line_text(module: Module, name: str, node: ast.AST) -> str:
     text = (f"{name} = " if isinstance(node, ast.expr) else "") + " ".join(ast.unparse(node).split())
     return f"{os.path.basename(module.path)}:{getattr(node, 'lineno', 1)}: {text[:60]}"
 
@@ -122,7 +122,7 @@ def _may_bind(module: Module) -> bool:
     )
 
 
-def _imported_file(path: str, node: ast.ImportFrom) -> str | None:
+def _file_of_import(path: str, node: ast.ImportFrom) -> str | None:
     """The file that an import names: in the same package or, outside of packages, next to it; None for any other."""
     folder, parts = os.path.dirname(path), (node.module or "").split(".")
     if node.level == 0 and os.path.isfile(os.path.join(folder, "__init__.py")):
@@ -134,8 +134,8 @@ def _imported_file(path: str, node: ast.ImportFrom) -> str | None:
         return None
     for _ in range(node.level - 1):
         folder = os.path.dirname(folder)
-    place = os.path.join(folder, *parts).rstrip(os.sep)
-    return next((file for file in (f"{place}.py", os.path.join(place, "__init__.py")) if os.path.isfile(file)), None)
+    base = os.path.join(folder, *parts).rstrip(os.sep)
+    return next((file for file in (f"{base}.py", os.path.join(base, "__init__.py")) if os.path.isfile(file)), None)
 
 
 @lru_cache(maxsize=16)
@@ -210,7 +210,7 @@ def parameters_of(arguments: ast.arguments) -> tuple[Parameter, ...]:
     """The parameters in the order of the signature."""
     by_place = [*arguments.posonlyargs, *arguments.args]
     with_default = by_place[len(by_place) - len(arguments.defaults) :]
-    with_default += [one for one, value in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True) if value]
+    with_default += [arg for arg, value in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True) if value]
     kinds: list[tuple[ast.arg | None, Kind]] = [
         *((parameter, "positional only") for parameter in arguments.posonlyargs),
         *((parameter, "plain") for parameter in arguments.args),
@@ -219,7 +219,7 @@ def parameters_of(arguments: ast.arguments) -> tuple[Parameter, ...]:
         (arguments.kwarg, "**"),
     ]
     return tuple(
-        Parameter(one.arg, kind, one.annotation, one in with_default) for one, kind in kinds if one is not None
+        Parameter(arg.arg, kind, arg.annotation, arg in with_default) for arg, kind in kinds if arg is not None
     )
 
 
@@ -232,15 +232,21 @@ class Function(NamedTuple):
     positional_only: tuple[str, ...]
 
 
-def declared(node: FunctionNode | ast.Lambda) -> Function:
+def function_of(node: FunctionNode | ast.Lambda) -> Function:
     """The parameters of a function."""
-    named = [one for one in parameters_of(node.args) if one.kind not in ("*", "**")]
+    named = [parameter for parameter in parameters_of(node.args) if parameter.kind not in ("*", "**")]
     return Function(
-        parameters=tuple(one.name for one in named),
-        required=tuple(one.name for one in named if one.is_needed),
+        parameters=tuple(parameter.name for parameter in named),
+        required=tuple(parameter.name for parameter in named if parameter.is_needed),
         takes_any_keyword=node.args.kwarg is not None,
-        positional_only=tuple(one.name for one in named if one.kind == "positional only"),
+        positional_only=tuple(parameter.name for parameter in named if parameter.kind == "positional only"),
     )
+
+
+def reads_any_keyword(node: FunctionNode | ast.Lambda) -> bool:
+    """Whether a function reads its **kwargs."""
+    name = None if node.args.kwarg is None else node.args.kwarg.arg
+    return any(isinstance(inner, ast.Name) and inner.id == name for inner in ast.walk(node))
 
 
 def makes_a_reward(node: ast.AST) -> bool:
@@ -252,5 +258,5 @@ def makes_a_reward(node: ast.AST) -> bool:
     if isinstance(node, ast.ClassDef):
         return True
     assert isinstance(node, FunctionNode | ast.Lambda)
-    function = declared(node)
+    function = function_of(node)
     return not function.takes_any_keyword and set(function.parameters).isdisjoint(CALLED_WITH[:3])

@@ -34,15 +34,15 @@ class Documented(NamedTuple):
             return None
 
 
-def documented(path: str, name: str) -> Documented | None:
+def read_function(path: str, name: str) -> Documented | None:
     """The function that a name of a Python file refers to, None for anything else or if it cannot be read.
 
     Raises OSError, and SyntaxError or ValueError for invalid Python source.
     """
-    found = definition(path, name)
-    if not isinstance(found, Definition) or not isinstance(found.node, _Function):
+    target = definition(path, name)
+    if not isinstance(target, Definition) or not isinstance(target.node, _Function):
         return None
-    return documented_function(found.node, hints_of(found.tree))._replace(name=name)
+    return documentation_of(target.node, hints_of(target.tree))._replace(name=name)
 
 
 @lru_cache(maxsize=16)
@@ -51,7 +51,7 @@ def hints_of(tree: ast.Module) -> "Hints":
     return Hints(tree)
 
 
-def documented_function(node: _Function, hints: "Hints") -> Documented:
+def documentation_of(node: _Function, hints: "Hints") -> Documented:
     """The documentation of a function in a file with these names."""
     return Documented(
         name=node.name,
@@ -60,7 +60,7 @@ def documented_function(node: _Function, hints: "Hints") -> Documented:
         parameters=parameters_of(node.args),
         is_async=isinstance(node, ast.AsyncFunctionDef),
         is_decorated=bool(node.decorator_list),
-        yields=any(isinstance(one, ast.Yield | ast.YieldFrom) for one in own_nodes(node.body)),
+        yields=any(isinstance(inner, ast.Yield | ast.YieldFrom) for inner in own_nodes(node.body)),
         hints=hints,
     )
 
@@ -79,8 +79,8 @@ _CHOICES = r"(?i)\(choices:"
 def description(text: str) -> str:
     """The part of a docstring before its first section."""
     text = text.strip()
-    found = re.search(_MARK, text)
-    return (text if found is None else text[: found.start()]).strip()
+    section = re.search(_MARK, text)
+    return (text if section is None else text[: section.start()]).strip()
 
 
 def argument_texts(text: str) -> Mapping[str, str]:
@@ -88,36 +88,36 @@ def argument_texts(text: str) -> Mapping[str, str]:
 
     An argument that is indented deeper belongs to the previous one, as does the line after an argument without a text.
     """
-    found: dict[str, list[str]] = {}
-    said: list[str] | None = None
+    texts: dict[str, list[str]] = {}
+    parts: list[str] | None = None
     indent, takes_next = "", False
     for line in _block(text.strip()).split("\n"):
         if not line.strip():
             continue
         start = None if takes_next else re.match(_ARGUMENT, line)
-        if start is not None and (said is None or not line.startswith((f"{indent} ", f"{indent}\t"))):
+        if start is not None and (parts is None or not line.startswith((f"{indent} ", f"{indent}\t"))):
             indent, rest = start[1], line[start.end() :].strip()
-            said = found[start[2]] = [rest] if rest else []
+            parts = texts[start[2]] = [rest] if rest else []
             takes_next = not rest
-        elif said is not None:
-            said.append(line.strip())
+        elif parts is not None:
+            parts.append(line.strip())
             takes_next = False
-    return {name: " ".join(lines) for name, lines in found.items()}
+    return {name: " ".join(lines) for name, lines in texts.items()}
 
 
 def _block(text: str) -> str:
     """The lines below `Args:`, which must be on a separate line that is neither the first nor the last."""
     lines = text.split("\n")
-    start = next((place for place in range(1, len(lines) - 1) if lines[place].lstrip() == "Args:"), None)
+    start = next((index for index in range(1, len(lines) - 1) if lines[index].lstrip() == "Args:"), None)
     return "" if start is None else re.split(_END, "\n".join(lines[start + 1 :]), maxsplit=1)[0]
 
 
-def unread_choices(said: str) -> str | None:
+def choices_not_read(text: str) -> str | None:
     """The choices at the end of an argument's text if they are not a JSON list; None if they are, or there are none."""
-    found = re.search(_CHOICES, said)
-    if found is None or not said.rstrip().endswith(")"):
+    choices = re.search(_CHOICES, text)
+    if choices is None or not text.rstrip().endswith(")"):
         return None
-    written = said[found.end() :].strip().removesuffix(")").strip()
+    written = text[choices.end() :].strip().removesuffix(")").strip()
     try:
         value = json.loads(written)
     except (ValueError, RecursionError):
@@ -128,9 +128,6 @@ def unread_choices(said: str) -> str | None:
 def has_type_in_brackets(text: str, name: str) -> bool:
     """Whether an argument is written as `name (type): ...`, which is not recognized."""
     return any(line.lstrip().startswith((f"{name} (", f"{name}(")) for line in text.split("\n"))
-
-
-# Type hints of a file that certainly cannot be described to a model.
 
 
 TAKEN = frozenset({"int", "float", "str", "bool", "list", "tuple", "dict", "Any", "None"})
@@ -206,18 +203,18 @@ class Hints:
             last = _GENERIC.get(last, last)
         elif module or last not in ("list", "tuple", "dict"):
             return self._of_name(name, ast.unparse(hint))
-        if last == "tuple" and any(isinstance(one, ast.Constant) and one.value is ... for one in inside):
+        if last == "tuple" and any(isinstance(element, ast.Constant) and element.value is ... for element in inside):
             return f"{ast.unparse(hint)} is a tuple without a fixed length; use list[...]"
         if last == "tuple" and len(inside) == 1:
             return f"{ast.unparse(hint)} is a tuple of one"
         if last == "Literal":
             return None
         looked_at = {"list": inside[:1], "Annotated": inside[:1], "dict": inside[1:]}.get(last, inside)
-        return next((why for one in looked_at if (why := self.unsaid(one)) is not None), None)
+        return next((why for element in looked_at if (why := self.unsaid(element)) is not None), None)
 
 
 def _of_class(node: ast.ClassDef, shown: str) -> str | None:
     """A class of the file can be described if it is an Enum; one with unknown bases may be."""
-    bases = [one.attr if isinstance(one, ast.Attribute) else getattr(one, "id", "") for one in node.bases]
+    bases = [base.attr if isinstance(base, ast.Attribute) else getattr(base, "id", "") for base in node.bases]
     is_none = not node.keywords and all(base in _NO_ENUM for base in bases)
     return f"{shown} is a class of the file, but not an Enum" if is_none else None

@@ -19,7 +19,7 @@ class InstalledModule(NamedTuple):
 
 
 @lru_cache(maxsize=16)
-def installed_module(module: str) -> InstalledModule | None:
+def find_installed_module(module: str) -> InstalledModule | None:
     """A module by its dotted name, None if no installed package has its source.
 
     Excludes the standard library, and modules on the path that belong to no distribution.
@@ -32,11 +32,11 @@ def installed_module(module: str) -> InstalledModule | None:
         return None
     for name in _distributions(top):
         try:
-            found = metadata.distribution(name)
+            distribution = metadata.distribution(name)
         except (metadata.PackageNotFoundError, ValueError):
             continue
-        if found.version:
-            return InstalledModule(found.metadata["Name"], found.version, file)
+        if distribution.version:
+            return InstalledModule(distribution.metadata["Name"], distribution.version, file)
     return None
 
 
@@ -59,8 +59,8 @@ def _file(top: str, below: list[str]) -> str | None:
     if not below:
         return spec.origin if spec.origin is not None and spec.origin.endswith(".py") else None
     for folder in folders:
-        place = os.path.join(folder, *below)
-        for file in (os.path.join(place, "__init__.py"), f"{place}.py"):
+        base = os.path.join(folder, *below)
+        for file in (os.path.join(base, "__init__.py"), f"{base}.py"):
             if os.path.isfile(file):
                 return file
     return None
@@ -78,13 +78,11 @@ def _spec(top: str) -> ModuleSpec | None:
     return None
 
 
-# Rewards that are functions of installed packages, for a stack; read, never run.
-
-
 class PackageReward(NamedTuple):
     """module and name: as in the recipe. package, release: of the stack, None if unknown.
 
-    file: the source of the module, None if the stack's is not installed here. found: the definition of the name in it.
+    file: the source of the module, None for a declared stack and if it is not installed. found: the definition of the
+    name in it.
     """
 
     module: str
@@ -103,29 +101,16 @@ class PackageReward(NamedTuple):
 
 
 def package_reward(stack: Stack, python: str) -> PackageReward:
-    """The reward that a recipe names as "module:name"."""
+    """The reward that a recipe names as "module:name". The source is read for the stack of this machine only."""
     module, _, name = python.rpartition(":")
-    installed = installed_module(module)
-    top = module.partition(".")[0]
-    package = installed.package if installed is not None else top if stack.is_known(top) else None
-    if stack.declared:
-        release = None if package is None else stack.version(package)
-    else:
-        release = None if installed is None else installed.release
-    if installed is None or installed.release != release:
-        return PackageReward(module, name, package, release, None, None)
-    found: Definition | str | None
+    installed = None if stack.declared else find_installed_module(module)
+    if installed is None:
+        top = module.partition(".")[0]
+        release = stack.version(top) if stack.declared else None
+        return PackageReward(module, name, top if stack.is_known(top) else None, release, None, None)
+    target: Definition | str | None
     try:
-        found = definition(installed.file, name)
+        target = definition(installed.file, name)
     except (OSError, SyntaxError, ValueError) as problem:
-        found = f"{installed.file}: {problem}"
-    return PackageReward(module, name, package, release, installed.file, found)
-
-
-def is_of_trl(name: str) -> bool:
-    """Whether the installed TRL has a reward of this name."""
-    installed = installed_module("trl.rewards")
-    try:
-        return installed is not None and isinstance(definition(installed.file, name), Definition)
-    except (OSError, SyntaxError, ValueError):
-        return False
+        target = f"{installed.file}: {problem}"
+    return PackageReward(module, name, installed.package, installed.release, installed.file, target)

@@ -14,8 +14,8 @@ from grpo_recipes.user_files.functions.reward_body import (
     BATCHES,
     bound,
     branch_exits,
-    evaluated,
     names_in,
+    nodes_that_run,
 )
 from grpo_recipes.user_files.local_files import nodes_of
 
@@ -46,12 +46,12 @@ def misread_elements(function: ast.AST, tree: ast.Module, *, are_messages: bool,
     if not isinstance(function, FunctionNode) or _is_open(function):
         return None
     reader = _ElementReader(tree, are_messages, has_turns)
-    found = next(reader.misread(function, _batches(function), frozenset(), 0), None)
+    misread = next(reader.misread(function, _batches(function), frozenset(), 0), None)
     exits = branch_exits(function)
     told_apart = any("completions" in names_in(node.value) for node in exits if isinstance(node, ast.Return))
-    if found is None or told_apart or (are_messages and _reads_messages(function)):
+    if misread is None or told_apart or (are_messages and _reads_messages(function)):
         return None
-    return found._replace(raises=found.raises and not exits)
+    return misread._replace(raises=misread.raises and not exits)
 
 
 def _is_open(function: FunctionNode) -> bool:
@@ -120,7 +120,7 @@ class _ElementReader(NamedTuple):
         self, function: FunctionNode, batches: tuple[str, ...], elements: frozenset[str], depth: int
     ) -> Iterator[Misread]:
         """The misread expressions in a function, and in those that it passes an element to."""
-        for node, names in evaluated(function.body, elements, batches):
+        for node, names in nodes_that_run(function.body, elements, batches):
             if isinstance(node, ast.expr):
                 result = (
                     self._of_text(node, names, batches)
@@ -136,20 +136,20 @@ class _ElementReader(NamedTuple):
     ) -> Iterator[Misread]:
         match node:
             case ast.Call(func=ast.Name(id=name), args=given) if depth < _DEEPEST and any(
-                _is_element(one, names, batches) for one in given
+                _is_element(arg, names, batches) for arg in given
             ):
                 helper = _unique_functions(self.tree).get(name)
                 if helper is None:
                     return
                 taken = helper.args.posonlyargs + helper.args.args
-                elements = {to.arg for to, one in zip(taken, given, strict=False) if _is_element(one, names, batches)}
+                elements = {to.arg for to, arg in zip(taken, given, strict=False) if _is_element(arg, names, batches)}
                 elements -= bound(helper)
                 if elements and isinstance(helper, ast.FunctionDef) and not _is_open(helper) and not _yields(helper):
                     if self.are_messages and _reads_messages(helper):
                         return
                     is_sure = not branch_exits(helper)
-                    for one in self.misread(helper, (), frozenset(elements), depth + 1):
-                        yield one._replace(raises=one.raises and is_sure)
+                    for misread in self.misread(helper, (), frozenset(elements), depth + 1):
+                        yield misread._replace(raises=misread.raises and is_sure)
 
     def _of_text(self, node: ast.expr, names: frozenset[str], batches: tuple[str, ...]) -> str | None:
         """The result of an expression that takes a list of messages for a text, None for others."""
@@ -173,12 +173,12 @@ class _ElementReader(NamedTuple):
     def _of_messages(self, node: ast.expr, names: frozenset[str], batches: tuple[str, ...]) -> str | None:
         """The result of an expression that takes a text for messages, None for others."""
         match node:
-            case ast.Subscript(value=ast.Subscript(value=of, slice=place), slice=ast.Constant(value=str())):
-                return "TypeError" if _is_whole(place) and _is_element(of, names, batches) else None
+            case ast.Subscript(value=ast.Subscript(value=of, slice=index), slice=ast.Constant(value=str())):
+                return "TypeError" if _is_whole(index) and _is_element(of, names, batches) else None
             case ast.Subscript(value=of, slice=ast.Constant(value=str())):
                 return "TypeError" if _is_element(of, names, batches) else None
-            case ast.Call(func=ast.Attribute(value=ast.Subscript(value=of, slice=place), attr="get")):
-                return "AttributeError" if _is_whole(place) and _is_element(of, names, batches) else None
+            case ast.Call(func=ast.Attribute(value=ast.Subscript(value=of, slice=index), attr="get")):
+                return "AttributeError" if _is_whole(index) and _is_element(of, names, batches) else None
             case ast.Call(func=ast.Attribute(value=of, attr="get")):
                 return "AttributeError" if _is_element(of, names, batches) else None
         return None
@@ -188,14 +188,14 @@ def _is_element(value: ast.expr, names: frozenset[str], batches: tuple[str, ...]
     match value:
         case ast.Name(id=name):
             return name in names
-        case ast.Subscript(value=ast.Name(id=batch), slice=place):
-            is_index = _is_whole(place) if isinstance(place, ast.Constant) else not isinstance(place, ast.Slice)
+        case ast.Subscript(value=ast.Name(id=batch), slice=index):
+            is_index = _is_whole(index) if isinstance(index, ast.Constant) else not isinstance(index, ast.Slice)
             return batch in batches and is_index
     return False
 
 
-def _is_whole(place: ast.expr) -> bool:
-    match place:
+def _is_whole(index: ast.expr) -> bool:
+    match index:
         case ast.Constant(value=int()) | ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int())):
             return True
     return False

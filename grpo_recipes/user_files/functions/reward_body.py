@@ -9,7 +9,7 @@ from functools import lru_cache
 
 from grpo_recipes.user_files.functions.definitions import FunctionNode
 from grpo_recipes.user_files.local_files import nodes_of
-from grpo_recipes.user_files.returned_values import appended_to, own_nodes
+from grpo_recipes.user_files.returned_values import list_appended_to, own_nodes
 
 BATCHES = ("completions", "prompts")
 _EXITS = (ast.Return, ast.Raise, ast.Continue, ast.Break)
@@ -24,7 +24,9 @@ def keywords_read(function: ast.AST) -> tuple[str, ...]:
         return ()
     rest = function.args.kwarg.arg
     uses = [n for n in nodes_of(function) if isinstance(n, ast.Name) and n.id == rest]
-    read = {key: node for node, _ in evaluated(function.body, frozenset(), BATCHES) if (key := _key_of(node, rest))}
+    read = {
+        key: node for node, _ in nodes_that_run(function.body, frozenset(), BATCHES) if (key := _key_of(node, rest))
+    }
     plain = [n for n in nodes_of(function) if isinstance(n, ast.Subscript | ast.Attribute) and n.value in uses]
     if len(plain) != len(uses) or any(_may_add(node) for node in plain):
         return ()
@@ -42,7 +44,7 @@ def line_of_first_return(function: ast.AST) -> int | None:
         inside = list(own_nodes(loop.body))
         goes_on = any(isinstance(node, ast.Continue | ast.Break) for node in inside)
         if not goes_on and _always_returns(loop.body) and _elements(loop.target, loop.iter, ("completions",)):
-            made = bound(loop) | {to for node in inside if (to := appended_to(node))}
+            made = bound(loop) | {to for node in inside if (to := list_appended_to(node))}
             returns = [node for node in inside if isinstance(node, ast.Return)]
             if all(_is_of_one(node.value, made) for node in returns):
                 return min(node.lineno for node in returns)
@@ -126,34 +128,37 @@ def _elements(target: ast.expr, over: ast.expr, batches: tuple[str, ...]) -> set
     return set()
 
 
-def evaluated(
+def nodes_that_run(
     nodes: list[ast.stmt] | list[ast.expr], elements: frozenset[str], batches: tuple[str, ...]
 ) -> Iterator[tuple[ast.AST, frozenset[str]]]:
     """The nodes that certainly run when these do, each with the names of a batch's elements there."""
     for node in nodes:
+        if isinstance(node, ast.Name | ast.Constant):  # most nodes, which contain no others
+            yield node, elements
+            continue
         match node:
             case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef() | ast.Lambda() | ast.With() | ast.Try():
                 continue
             case ast.If(test=first) | ast.While(test=first) | ast.IfExp(test=first) | ast.BoolOp(values=[first, *_]):
-                yield from evaluated([first], elements, batches)
+                yield from nodes_that_run([first], elements, batches)
             case ast.Match(subject=first):
-                yield from evaluated([first], elements, batches)
+                yield from nodes_that_run([first], elements, batches)
             case ast.For(target=target, iter=over, body=body):
-                yield from evaluated([over], elements, batches)
+                yield from nodes_that_run([over], elements, batches)
                 names = _elements(target, over, batches) - {n for line in body for n in bound(line)}
                 if names or _counts(over, batches):
-                    yield from evaluated(body, elements - bound(target) | names, batches)
+                    yield from nodes_that_run(body, elements - bound(target) | names, batches)
             case ast.ListComp(generators=[loop]) | ast.SetComp(generators=[loop]) | ast.GeneratorExp(generators=[loop]):
-                yield from evaluated([loop.iter], elements, batches)
+                yield from nodes_that_run([loop.iter], elements, batches)
                 names = _elements(loop.target, loop.iter, batches)
                 if names or _counts(loop.iter, batches):
                     inside = loop.ifs[:1] or [node.elt]
-                    yield from evaluated(inside, elements - bound(loop.target) | names, batches)
+                    yield from nodes_that_run(inside, elements - bound(loop.target) | names, batches)
             case ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp():
                 continue
             case _:
                 yield node, elements
-                yield from evaluated(list(ast.iter_child_nodes(node)), elements, batches)  # type: ignore[arg-type]
+                yield from nodes_that_run(list(ast.iter_child_nodes(node)), elements, batches)  # type: ignore[arg-type]
 
 
 def _counts(over: ast.expr, batches: tuple[str, ...]) -> bool:
