@@ -76,7 +76,9 @@ KINDS = {
     "rewards": (_units("rewards") - OF_SEVERAL_REWARDS, set(shipped_rewards())),
     "proofs": (
         _units("worker/proofs", "prove"),
-        _in_table("worker/proofs/catalog.py", "FIRST_STEP", "WITH_VLLM", "WITHOUT_PADDING", "WITH_IMAGES")
+        _in_table(
+            "worker/proofs/catalog.py", "FIRST_STEP", "WITH_VLLM", "WITHOUT_VLLM", "WITHOUT_PADDING", "WITH_IMAGES"
+        )
         | PROOFS_OF_LATER,
     ),
     "proofs of turns": (

@@ -65,6 +65,7 @@ REASONS = {
     "with_vllm/test_server_on_another_machine.py": WAITS,
     "with_vllm/vllm_servers.py": WAITS,
     "worker/test_environment_limits.py": ENDED,
+    "worker/test_received_models.py": BOUNDED,
     "worker/test_phase_peaks.py": "asks for memory, not for time",
     "worker/test_stall_monitor.py": WAITS,
     "worker/test_step_times.py": "compares times of one run with each other: parts are less than the whole",

@@ -61,6 +61,7 @@ ROOMS = {
     "cli": ("cli", "cli.sweeps", "cli.commands"),
     "worker": (
         "worker._shared",
+        "worker.trainer",
         "worker.checkpoints",
         "worker.guards",
         "worker.proofs",
@@ -78,7 +79,7 @@ ROOMS = {
         "worker.preflight._shared",
         "worker.vllm",
         "worker.preflight.checks",
-        "worker.trainer",
+        "worker.model",
         "worker.preflight",
         "worker.callbacks",
         "worker.resume",
@@ -91,7 +92,10 @@ ROOMS = {
 # Leaves: they import themselves and the contract alone, and nobody imports them.
 LEAVES = ("rewards", "worker")
 ALLOWED = {
-    ("rules", "rewards.catalog"): "reads the sources of the shipped rewards, which it does not import",
+    ("rules", "rewards.catalog"): "reads the sources of the shipped rewards, and calls one with its options alone",
+    ("rules", "rewards.ranges"): "what a reward can give, next to the rewards",
+    ("resolve.planning", "rewards.catalog"): "which options of a reward the longest completion sets",
+    ("sweep", "rewards.ranges"): "reads the limits of the shipped rewards, which it does not import",
     ("schemas.export", "rewards.catalog"): "reads the sources of the shipped rewards, which it does not import",
 }
 MOST_LINES = 300

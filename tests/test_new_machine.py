@@ -58,7 +58,7 @@ def test_an_environment_that_is_there_stays(folder: Path) -> None:
     assert (folder / "pyvenv.cfg").stat() == before
 
 
-@pytest.mark.parametrize("missing", [["bin"], ["pip*", "bin/activate"], ["pip-*", "pip/_vendor", "bin/activate"]])
+@pytest.mark.parametrize("missing", [["bin"], ["pip-*", "pip/_vendor", "bin/activate"]])
 def test_what_an_interrupted_make_left_is_completed(folder: Path, missing: list[str]) -> None:
     (folder / "own").touch()
     for pattern in missing:
@@ -136,8 +136,6 @@ def test_with_a_compiler_the_words_of_pip_are_shown(tmp_path: Path) -> None:
     done = subprocess.run(words, capture_output=True, text=True, env=os.environ | {"PATH": path})
     assert (done.returncode, done.stderr) == (2, "no network\n")
 
-
-# .ci/run, in a small repository whose `make quickstart` shows where it runs.
 
 MAKEFILE = """quickstart:
 \t@pwd; env | sort; ls -A "$$HOME" | sed s/^/home:/; touch started; $(WORK)

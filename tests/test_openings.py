@@ -75,7 +75,8 @@ BOUNDED = ("grpo_recipes.contract.files.folder_files", "grpo_recipes.contract.fi
 ALLOWED = {
     "contract/host/processes.py": "/proc alone",
     "render/": "writes a new folder under a name that nobody knows, then renames it",
-    "worker/data/images.py": "bytes, which Pillow decodes; and an image beside the user's data",
+    "worker/data/image_files.py": "bytes, which Pillow decodes",
+    "worker/data/images.py": "an image beside the user's data",
     "worker/preflight/": "a temporary folder of this user's own, removed afterwards",
     "worker/export/texts.py": (
         "a new folder under a name that nobody knows, then renamed; no run folder;"
@@ -84,20 +85,19 @@ ALLOWED = {
     "launch/worker_part.py": "a temporary folder of this user's own, removed afterwards",
     "launch/local.py:_end": "/proc alone",
     "worker/answering/start.py": "its own stdin, and /dev/null",
-    "worker/_shared/record.py:_write_over": "the descriptor that folder_files gave",
-    "worker/_shared/chat_client.py:_sent": "an address, not a file",
+    "worker/_shared/chat_client.py:_send": "an address, not a file",
     "worker/serving/health.py": "an address, not a file; config.json of the model that a server names",
-    "worker/data/unreadable_rows.py": "/proc alone",
+    "worker/data/limits.py": "/proc alone",
     "worker/memory/phase_peaks.py": "/proc alone",
     "worker/user_code/user_modules.py": (
         "the bytes of a reward file are held against its digest;"
         " the folder of this user in which transformers keeps the code of models"
     ),
-    "worker/user_code/isolation.py:_looked": "the working folder itself, to come back to it; no file is opened",
+    "worker/user_code/isolation.py:_look": "the working folder itself, to come back to it; no file is opened",
     "worker/data/dataset.py": "the cache of datasets, which writes by paths; run_entries looked before",
     "worker/checkpoints/checkpoint.py": "a checkpoint that this run has just written, or that run_entries looked at",
     "worker/resume/run_state.py": "a checkpoint whose manifest was checked",
-    "worker/trainer/model.py": "the chat template that the plan names; beside the weights that transformers writes",
+    "worker/model/build_trainer.py": "the plan's chat template; beside the weights that transformers writes",
 }
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from grpo_recipes.cli.options import chosen_stack
+from grpo_recipes.cli.options import choose_stack
 from grpo_recipes.explain.explain import explain, nearest, topic_page, topics
 from grpo_recipes.explain.pages import known_ids
 from grpo_recipes.facts.classified import classified_fields
@@ -109,7 +109,7 @@ def test_topics_name_what_exists_and_hide_no_key() -> None:
     assert {name for row in topics() for name in row["see"]} <= known
     names = [name for row in topics() for name in row["names"]]
     assert len(names) == len({*names})
-    facts = facts_for(chosen_stack("tested"))
+    facts = facts_for(choose_stack("tested"))
     hidden = {name: explain(name, facts) for name in names}
     assert [name for name, page in hidden.items() if page != topic_page(name)] == []
 

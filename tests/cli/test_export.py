@@ -39,12 +39,12 @@ def test_a_recipe_in_the_place_of_a_run_is_named(command: str, grpo_run: Callabl
     assert "quickstart.yaml is not a run folder\n  = because: it is a recipe" in answer.err
 
 
-@pytest.mark.parametrize("command", ["export", "generate", "chat", "serve"])
+@pytest.mark.parametrize("command", ["export", "generate", "chat"])
 def test_a_recipe_and_a_part_of_a_run_are_told_from_a_run(command: str, grpo_run: Callable, tmp_path: Path) -> None:
     run = tmp_path / "a run"
     (run / "checkpoints" / "checkpoint-1").mkdir(parents=True)
     (run / "plan.json").write_text("{}")
-    rest = {"export": ("-o", str(tmp_path / "out")), "generate": ("1+1=",), "chat": (), "serve": ()}[command]
+    rest = {"export": ("-o", str(tmp_path / "out")), "generate": ("1+1=",), "chat": ()}[command]
     recipe = grpo_run(command, str(RECIPE), *rest)
     assert recipe.code == 2
     assert "quickstart.yaml is not a run folder" in recipe.err

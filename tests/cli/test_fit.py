@@ -33,7 +33,7 @@ def test_a_declared_machine_does_not_depend_on_this_ones_build_of_torch(
     packages = {**here.packages, "torch": torch, "vllm": None}
     built_for = "" if torch else None
     here = here._replace(packages=packages, torch_cuda=built_for, driver="470.1", c_compiler=False)
-    monkeypatch.setattr(fit, "chosen_stack", lambda target: here)
+    monkeypatch.setattr(fit, "choose_stack", lambda target: here)
     answer = grpo_run("fit", LORA, "--gpus", "1xH200", "--set", "generation.use_vllm=true")
     assert answer.code == 0, answer.out
     assert answer.out.startswith("1xH200: fits, "), answer.out
@@ -90,7 +90,7 @@ def test_a_cpu_is_judged_by_the_memory_of_this_machine(grpo_run: Callable, monke
     from grpo_recipes.stack.probe import probe
 
     here = probe()._replace(gpus=())
-    monkeypatch.setattr(fit, "chosen_stack", lambda target: here)
+    monkeypatch.setattr(fit, "choose_stack", lambda target: here)
     words = ("fit", str(RECIPES / "quickstart.yaml"), "--set", "generation.max_prompt_length=14")
     two = ("--set", "launch.num_processes=2")
     for memory, more, code, verdict in (

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import yaml
 from support import small_disks
 
 TARGET = (
@@ -46,6 +47,7 @@ def test_the_diff_is_printed_and_nothing_is_written(grpo_run: Callable, recipe: 
 
 
 def test_what_is_written_is_valid_and_keeps_comments_and_mode(grpo_run: Callable, recipe: Path) -> None:
+    recipe.write_text(RECIPE.replace("bf16: false", "bf16: false, learning_rate: 1e-4"))
     os.chmod(recipe, 0o640)
     answer = grpo_run("validate", str(recipe), "--fix=suggested", "--write", "--target", TARGET)
     assert (answer.code, "2 fixed; 0 left; now 1 check not made" in answer.err) == (0, True)
@@ -331,7 +333,8 @@ def test_a_configuration_of_a_data_set_is_its_name(
 def test_a_fix_does_not_undo_what_an_earlier_one_wrote(
     grpo_run: Callable, recipe: Path, line: str, after: str, rule: str
 ) -> None:
-    recipe.write_text(RECIPE.replace("1   # too few", f"2\n    {line}") + "lora: {r: 16, lora_alpha: 32}\n")
+    text = RECIPE.replace("1   # too few", f"2\n    {line}").replace("bf16: false", "bf16: false, learning_rate: 1e-4")
+    recipe.write_text(text + "lora: {r: 16, lora_alpha: 32}\n")
     answer = grpo_run("validate", str(recipe), "--fix=suggested", "--write", "--target", TARGET)
     assert after in recipe.read_text()
     assert rule in answer.err
@@ -363,3 +366,22 @@ def test_a_name_that_a_reward_file_has_is_not_replaced(grpo_run: Callable, recip
     answer = grpo_run("validate", str(recipe), "--fix=suggested", "--write", "--target", TARGET)
     assert f"rw.py:{name}" in recipe.read_text()
     assert f"{name} in it is not a function" in answer.err
+
+
+def test_every_value_of_a_deepspeed_file_moves_to_the_key_of_the_recipe(grpo_run: Callable, recipe: Path) -> None:
+    recipe.write_text(
+        RECIPE.replace("num_generations: 1   # too few", "num_generations: 2").replace(", bf16: false", "")
+        + "distributed:\n  strategy: zero2\n  deepspeed:\n    bf16: {enabled: true}\n    gradient_clipping: 0.5\n"
+        "    zero_optimization: {stage: 2}\n"
+    )
+    grpo_run("validate", str(recipe), "--fix=DSP001", "--write", "--target", TARGET)
+    training = yaml.safe_load(recipe.read_text())["training"]
+    assert (training["bf16"], training["max_grad_norm"]) == (True, 0.5)
+
+
+def test_a_key_that_a_parent_spells_wrong_is_left_to_the_parent(grpo_run: Callable, recipe: Path) -> None:
+    recipe.write_text(RECIPE.replace("num_generations: 1   # too few", "num_generations: 2") + "foo: 1\n")
+    child = recipe.with_name("child.yaml")
+    child.write_text(f"recipe: 1\nname: child\nextends: {recipe.name}\n")
+    grpo_run("validate", str(child), "--fix=suggested", "--write", "--target", TARGET)
+    assert "foo" not in child.read_text()

@@ -8,7 +8,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from resolving import pins
 
-from grpo_recipes.facts.released.requirements import cuda_of, declared_conflicts, driver_for
+from grpo_recipes.facts.released.requirements import cuda_of, driver_for, find_conflicts
 from grpo_recipes.stack.stack import PACKAGES, Stack
 
 FOLDER = Path(__file__).parents[2] / "constraints"
@@ -33,7 +33,7 @@ def test_no_package_of_a_set_declares_that_it_does_not_go_with_another(
 ) -> None:
     for python in PYTHONS:
         stack = Stack(python, {name: lock.get(name) for name in PACKAGES}, None, None, True, "the set")
-        assert [str(one.requirement) for one in declared_conflicts(stack)] == []
+        assert [str(one.requirement) for one in find_conflicts(stack)] == []
 
 
 def test_the_sets_for_gpus_have_the_releases_that_were_run_without_one() -> None:

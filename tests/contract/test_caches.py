@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 from support.plans import small_plan
 
-from grpo_recipes.contract.host.child_environment import OF_THE_HUB, OF_VLLM, locked_caches
+from grpo_recipes.contract.host.child_environment import OF_THE_HUB, OF_VLLM, find_locked_caches
 from grpo_recipes.contract.plan_machine import World
 from grpo_recipes.contract.plan_sections import Vllm
-from grpo_recipes.worker._shared.inputs import Refused
+from grpo_recipes.worker._shared.replacing import Refused
 from grpo_recipes.worker._shared.same_folder import SameFolder
 from grpo_recipes.worker.run import refuse_locked_caches
-from grpo_recipes.worker.survival.folder_faults import explained
+from grpo_recipes.worker.survival.folder_faults import explain_fault
 
 
 @pytest.fixture
@@ -25,11 +25,11 @@ def no_folder(tmp_path: Path) -> str:
 
 
 def test_a_cache_that_can_be_made_is_no_finding(tmp_path: Path) -> None:
-    assert locked_caches({"HOME": str(tmp_path / "new")}, (*OF_VLLM, *OF_THE_HUB), "error") is None
+    assert find_locked_caches({"HOME": str(tmp_path / "new")}, (*OF_VLLM, *OF_THE_HUB), "error") is None
 
 
 def test_each_locked_cache_is_named_with_its_variable(no_folder: str, tmp_path: Path) -> None:
-    found = locked_caches({"HOME": no_folder}, OF_VLLM, "error")
+    found = find_locked_caches({"HOME": no_folder}, OF_VLLM, "error")
     assert found is not None and found.severity == "error"
     assert found.because == (
         f"vllm: {no_folder}/.cache/vllm",
@@ -39,13 +39,13 @@ def test_each_locked_cache_is_named_with_its_variable(no_folder: str, tmp_path: 
     variables = ("VLLM_CACHE_ROOT", "FLASHINFER_WORKSPACE_BASE", "TRITON_CACHE_DIR")
     assert str(found.fix).endswith(f"or {', '.join(variables)}")
     moved = dict.fromkeys(variables, str(tmp_path))
-    assert locked_caches({"HOME": no_folder, **moved}, OF_VLLM, "error") is None
+    assert find_locked_caches({"HOME": no_folder, **moved}, OF_VLLM, "error") is None
 
 
 def test_a_user_without_a_home_has_no_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("HOME", raising=False)
     monkeypatch.setattr(os.path, "expanduser", lambda path: path)
-    found = locked_caches(
+    found = find_locked_caches(
         {"XDG_CACHE_HOME": str(tmp_path), "FLASHINFER_WORKSPACE_BASE": str(tmp_path)}, OF_VLLM, "error"
     )
     assert found is not None
@@ -72,4 +72,4 @@ def test_a_download_into_a_locked_cache_names_the_variable(no_folder: str, monke
     problem.__cause__ = PermissionError(errno.EACCES, "Permission denied", f"{no_folder}/hub")
     run = Path(no_folder).parent / "run"
     run.mkdir()
-    assert "HF_HOME" in str(explained(problem, SameFolder(run)))
+    assert "HF_HOME" in str(explain_fault(problem, SameFolder(run)))

@@ -10,7 +10,8 @@ import pytest
 from grpo_recipes.contract.metric_names import ENTROPY, GROUPS_WITHOUT_VARIANCE, MEAN_LENGTH
 from grpo_recipes.contract.metrics import trends
 from grpo_recipes.contract.run_record import RunRecord
-from grpo_recipes.contract.run_verdict import MEANINGS, is_at_best, verdicts
+from grpo_recipes.contract.run_verdict import is_at_best, verdicts
+from grpo_recipes.explain.verdict_meanings import MEANINGS
 
 STEPS = 40
 
@@ -26,6 +27,9 @@ def trained(**values: tuple[float, float]) -> dict[str, Any]:
         "length": MEAN_LENGTH,
         "entropy": ENTROPY,
         "solved": "rewards/solved/mean",
+        "solved_std": "rewards/solved/std",
+        "form": "rewards/form/mean",
+        "form_std": "rewards/form/std",
         "same": GROUPS_WITHOUT_VARIANCE,
     }
     return trends(
@@ -72,6 +76,7 @@ def blanked(by: float, ends: tuple[float, float], rows: int = 200) -> dict[str, 
     return {**known, "blanked": grey}
 
 
+SOLVED = {"solved": (0.2, 0.6), "solved_std": (0.4, 0.5)}
 UP, FLAT = {"reward": (0.2, 0.6)}, {"reward": (0.4, 0.4)}
 FORMAT = {
     "count": 200,
@@ -99,6 +104,30 @@ CASES = {
     "nor was anything left to gain": (
         run(evaluation={**held_out(1.0, 1.0, (-0.01, 0.0)), **RIGHT}, trend=trained(reward=(1, 1), same=(1, 1))),
         ["VRD004"],
+    ),
+    "one of two rewards never paid": (
+        run(evaluation=held_out(*ROSE), trend=trained(**UP, **SOLVED, form=(0, 0), form_std=(0, 0))),
+        ["VRD001", "VRD012"],
+    ),
+    "one of two rewards always paid, and nothing was held out": (
+        run(trend=trained(**UP, **SOLVED, form=(1, 1), form_std=(0, 0))),
+        ["VRD009", "VRD012"],
+    ),
+    "both rewards paid": (
+        run(evaluation=held_out(*ROSE), trend=trained(**UP, **SOLVED, form=(0, 0.01), form_std=(0, 0.1))),
+        ["VRD001"],
+    ),
+    "a mean that stays the same while values vary": (
+        run(evaluation=held_out(*ROSE), trend=trained(**UP, **SOLVED, form=(0, 0), form_std=(0.5, 0.5))),
+        ["VRD001"],
+    ),
+    "an older release, which logs no deviations": (
+        run(evaluation=held_out(*ROSE), trend=trained(**UP, solved=(0.2, 0.6), form=(0, 0))),
+        ["VRD001"],
+    ),
+    "the only reward never paid": (
+        run(evaluation=held_out(*ROSE), trend=trained(reward=(0, 0), solved=(0, 0), solved_std=(0, 0))),
+        ["VRD001"],
     ),
     "few groups had two rewards": (run(trend=trained(reward=(0, 0), same=(1, 0.98))), ["VRD009"]),
     "no change": (run(evaluation=held_out(0.4, 0.42, (-0.05, 0.09)), trend=trained(**FLAT)), ["VRD002"]),
@@ -189,6 +218,12 @@ def test_a_run_means(name: str) -> None:
     assert all(one.fix for one in found if one.level == "warning")
 
 
+def test_a_reward_that_never_paid_is_named() -> None:
+    record, _ = CASES["one of two rewards never paid"]
+    *_, one = verdicts(record)
+    assert one.text == "never varied: form was 0 for every completion of every step"
+
+
 def test_a_verdict_says_which_of_several_sets_it_is_of() -> None:
     record, _ = CASES["of several sets one better, one worse"]
     assert [one.word for one in verdicts(record)] == ["better than before on easy", "worse than before on hard"]
@@ -218,16 +253,35 @@ def test_the_model_that_is_handed_over_is_judged() -> None:
     assert [one.id for one in verdicts(run(evaluation=evaluation, final_step=20))] == ["VRD001"]
 
 
+@pytest.mark.parametrize(
+    ("evaluations", "rows", "needed"),
+    [(2, 200, "1.2"), (20, 200, "1.6"), (20, 8, "2.3"), (50, 200, "1.7"), (None, 200, "1.6")],
+)
 @pytest.mark.parametrize("final", [20, STEPS])
-def test_a_step_that_was_chosen_by_its_figure_needs_a_wider_interval(final: int) -> None:
+def test_a_step_that_was_chosen_by_its_figure_needs_a_wider_interval(
+    final: int, evaluations: int | None, rows: int, needed: str
+) -> None:
     """The best of many evaluations is above 0 by chance; the last one may be the best."""
     evaluation = held_out(0.4, 0.42, (0.001, 0.039))
     assert [one.id for one in verdicts(run(evaluation=evaluation))] == ["VRD001"]
-    chosen = {**evaluation, "best": {**evaluation["after"], "step": final}}
+    best = {**evaluation["after"], "step": final, "count": rows}
+    chosen = {**evaluation, "best": best, "after": {**evaluation["after"], "count": rows}}
+    if evaluations is not None:
+        chosen["chosen_from"] = [*range(evaluations)]
     (one,) = verdicts(run(evaluation=chosen, final_step=final))
-    assert (one.id, one.because) == (
-        "VRD002",
-        ("the step was chosen by these rows: 1.5 times this interval must exclude 0",),
+    because = f"the step was chosen by these rows: {needed} times this interval must exclude 0"
+    assert (one.id, one.because) == ("VRD002", (because,))
+
+
+def test_a_better_step_says_what_the_choice_gains_on_rows_that_did_not_choose() -> None:
+    evaluation = held_out(0.2, 0.6, (0.3, 0.5))
+    evaluation["best"] = {**evaluation["after"], "step": STEPS}
+    change = {"reward": 0.35, "intervals": {"reward": (0.25, 0.45)}}
+    evaluation |= {"chosen_from": [10, 20, STEPS], "cross_validated": {"reward": 0.55, "change": change}}
+    (one,) = verdicts(run(evaluation=evaluation, final_step=STEPS))
+    assert one.id == "VRD001"
+    assert one.because == (
+        "the step was chosen by these rows; change on rows that did not choose it: reward +0.35 [+0.25, +0.45]",
     )
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from grpo_recipes.contract.tasks import COLUMNS, task_rows
-from grpo_recipes.contract.tasks.task_rows import NotInstalled, NotMade, as_text, from_text, made_rows
+from grpo_recipes.contract.tasks.task_rows import NotInstalled, NotMade, as_text, from_text, make_rows
 
 pytestmark = pytest.mark.processes
 
@@ -25,7 +25,7 @@ def spec(*tasks: Any, size: int = 12, seed: int = 1, **more: Any) -> dict[str, A
 def test_rows_are_those_of_the_package_with_that_seed() -> None:
     from reasoning_gym import create_dataset
 
-    made = made_rows(spec(("chain_sum", 1, {"min_terms": 3}), size=5, seed=4))
+    made = make_rows(spec(("chain_sum", 1, {"min_terms": 3}), size=5, seed=4))
     own = create_dataset("chain_sum", size=5, seed=4, min_terms=3)
     assert [tuple(row) for row in made.rows] == [COLUMNS] * 5
     assert [(row["question"], row["answer"], from_text(row["metadata"])) for row in made.rows] == [
@@ -42,15 +42,15 @@ def test_another_process_makes_the_same_rows(monkeypatch: pytest.MonkeyPatch) ->
     made = []
     for seed in ("1", "2"):
         monkeypatch.setenv("PYTHONHASHSEED", seed)
-        task_rows._made_of.cache_clear()
-        made.append(made_rows(spec(*WALKING, size=24)))
+        task_rows._make_in_process.cache_clear()
+        made.append(make_rows(spec(*WALKING, size=24)))
     counted = Counter(row["task"] for row in made[0].rows)
     assert all(counted[task] >= 3 for task in WALKING), counted
     assert made[0].sha256 == made[1].sha256
 
 
 def test_a_composite_draws_tasks_by_their_weights() -> None:
-    made = made_rows(spec(("chain_sum", 3, {}), ("leg_counting", 1, {"max_animals": 3}), size=200))
+    made = make_rows(spec(("chain_sum", 3, {}), ("leg_counting", 1, {"max_animals": 3}), size=200))
     counted = Counter(row["task"] for row in made.rows)
     assert 130 < counted["chain_sum"] < 170
     assert counted.total() == 200
@@ -59,10 +59,12 @@ def test_a_composite_draws_tasks_by_their_weights() -> None:
 
 
 def test_held_out_rows_have_no_question_that_is_trained_on() -> None:
-    digits = ("chain_sum", 1, {"max_terms": 2, "max_digits": 1})
-    training = spec(digits, size=60)
-    held_out = made_rows(spec(digits, size=40, not_in=training))
-    trained = {row["question"] for row in made_rows(training).rows}
+    from reasoning_gym import create_dataset
+
+    digits = {"max_terms": 2, "max_digits": 1}
+    tasks = ("chain_sum", 1, digits)
+    held_out = make_rows(spec(tasks, size=40, not_in=spec(tasks, size=60, seed=1)))
+    trained = {row["question"] for row in create_dataset("chain_sum", size=60, seed=1, **digits)}
     assert len(held_out.rows) == 40
     assert held_out.left_out > 0, "of 180 questions some come again"
     assert not {row["question"] for row in held_out.rows} & trained
@@ -70,34 +72,36 @@ def test_held_out_rows_have_no_question_that_is_trained_on() -> None:
 
 def test_the_next_seed_is_no_held_out_set_and_ours_is() -> None:
     """The package's row i of seed s is row i - 1 of seed s + 1."""
-    trained, next_seed = (made_rows(spec("chain_sum", size=40, seed=seed)) for seed in (1, 2))
-    assert trained.rows[1]["question"] == next_seed.rows[0]["question"]
-    assert made_rows(spec("chain_sum", size=40, seed=2, not_in=spec("chain_sum", size=40))).left_out == 0
+    from reasoning_gym import create_dataset
+
+    trained, next_seed = (create_dataset("chain_sum", size=2, seed=seed) for seed in (1, 2))
+    assert trained[1]["question"] == next_seed[0]["question"]
+    assert make_rows(spec("chain_sum", size=40, seed=2, not_in=spec("chain_sum", size=40))).left_out == 0
 
 
 def test_what_the_package_refuses_is_named() -> None:
     with pytest.raises(NotMade, match="chain_sum: AssertionError: max_terms must be >= min_terms"):
-        made_rows(spec(("chain_sum", 1, {"min_terms": 9})))
+        make_rows(spec(("chain_sum", 1, {"min_terms": 9})))
     with pytest.raises(NotMade, match=r"brand_new: ValueError: .*brand_new.* not registered"):
-        made_rows(spec("brand_new"))
+        make_rows(spec("brand_new"))
     digit = ("base_conversion", 1, {"min_base": 2, "max_base": 3, "min_value": 0, "max_value": 1})
     with pytest.raises(NotMade, match="questions of the training rows"):
-        made_rows(spec(digit, size=4, not_in=spec(digit, size=64)))
+        make_rows(spec(digit, size=4, not_in=spec(digit, size=64)))
 
 
 def test_a_package_that_is_not_there_is_named_with_its_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "reasoning_gym.py").write_text("raise ImportError('no module')\n")
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
-    task_rows._made_of.cache_clear()
+    task_rows._make_in_process.cache_clear()
     with pytest.raises(NotInstalled, match=r"pip install 'grpo-recipes\[reasoning-gym\]'"):
-        made_rows(spec("chain_sum", seed=99))
+        make_rows(spec("chain_sum", seed=99))
 
 
 def test_the_package_is_not_imported_here() -> None:
     """Its own process has it; here it would bring matplotlib along."""
     code = (
-        "import sys, json; from grpo_recipes.contract.tasks.task_rows import made_rows;"
-        f"made_rows(json.loads({json.dumps(json.dumps(spec('chain_sum')))}));"
+        "import sys, json; from grpo_recipes.contract.tasks.task_rows import make_rows;"
+        f"make_rows(json.loads({json.dumps(json.dumps(spec('chain_sum')))}));"
         "print(sorted({'reasoning_gym', 'matplotlib', 'numpy'} & set(sys.modules)))"
     )
     import subprocess

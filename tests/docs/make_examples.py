@@ -12,7 +12,7 @@ import yaml
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tests" / "rules"), str(ROOT / "tests" / "evidence")]
 
-from rule_cases import BASE_RECIPE, CASES, Case, cases_of, declared, laid_over  # noqa: E402
+from rule_cases import BASE_RECIPE, CASES, Case, cases_of, laid_over, stack_of  # noqa: E402
 from stricter import PROVEN_IN, STRICTER  # noqa: E402
 
 from grpo_recipes.contract.findings.finding import Finding  # noqa: E402
@@ -24,7 +24,7 @@ from grpo_recipes.explain.pages import (  # noqa: E402
 )
 from grpo_recipes.resolve.resolve import Resolution, resolve  # noqa: E402
 from grpo_recipes.rules.catalog import Rule, rules  # noqa: E402
-from grpo_recipes.yaml.compose import patched  # noqa: E402
+from grpo_recipes.yaml.compose import with_patches  # noqa: E402
 
 OTHERS = Path(__file__).with_name("examples.yaml")
 NAME = "recipe.yaml"
@@ -71,7 +71,7 @@ def _of_case(case: Case) -> Example:
     stack = ", ".join(f"{name} {'not known' if version is None else version}" for name, version in case.stack.items())
     if finding is None:
         return Example(recipe, stack, _plan_line(resolution, case))
-    fixed = patched(values, finding.patch) if finding.patch else {}
+    fixed = with_patches(values, finding.patch) if finding.patch else {}
     touched = {str(patch.path[0]): fixed.get(str(patch.path[0])) for patch in finding.patch}
     return Example(recipe, stack, finding_text(finding, NAME), _keys(touched))
 
@@ -108,7 +108,7 @@ def _resolved(recipe: str, case: Case) -> Resolution:
             (Path(folder) / name).write_text(text, encoding="utf-8")
         path = Path(folder) / NAME
         path.write_text(recipe, encoding="utf-8")
-        resolution = resolve(str(path), declared(case.stack))
+        resolution = resolve(str(path), stack_of(case))
         return resolution._replace(findings=tuple(_named(finding, folder) for finding in resolution.findings))
 
 

@@ -14,7 +14,7 @@ from grpo_recipes.resolve.rename import target_key
 from grpo_recipes.rules.catalog import rules
 from grpo_recipes.schemas.export import field_docs, recipe_schema
 from grpo_recipes.schemas.models import section_model, sections
-from grpo_recipes.schemas.section import is_required_key, written_fields
+from grpo_recipes.schemas.section import fields_by_key, is_required_key
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "recipe-reference.md"
@@ -87,8 +87,6 @@ BECOMES = {
     "launch.environment": "variables that `launch.sh` sets",
     "slurm": "the head of `job.sbatch` in the run folder",
     "slurm.container": "`--container-image` and `--container-mounts` of `srun`, or `apptainer exec`, in `job.sbatch`",
-    "kubernetes": "`job.yaml` in the run folder",
-    "skypilot": "`task.yaml` in the run folder",
     "logging.kept_completions": "`kept_completions` of `plan.json`, which the worker reads",
     "guards": "what a guard of the worker does, and when",
 }
@@ -156,7 +154,7 @@ def _section_lines(section: str) -> list[str]:
     lines = []
     if "." not in section:
         lines = [" ".join(f"{said} {model.__doc__ or ''}".split()), "", *_example(section)]
-    for name, field in written_fields(model).items():
+    for name, field in fields_by_key(model).items():
         inner = f"{section}.{name}"
         if section_model(field.annotation) is None:
             lines += _key(inner, properties[name])
@@ -173,7 +171,7 @@ def _section_lines(section: str) -> list[str]:
 def _key(key: str, schema: dict[str, Any]) -> list[str]:
     section, _, name = key.rpartition(".")
     model = sections()[section]
-    field = written_fields(model)[name]
+    field = fields_by_key(model)[name]
     default = "*required*" if is_required_key(field) else f"`{_yaml(field.get_default(call_default_factory=True))}`"
     text = field_docs(model).get(name) or model.__doc__ or ""
     return [f"### `{key}`", "", text, "", *_facts_of(key, type_words(schema), default), ""]

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.slow
 # What a recipe file cannot show: files of a machine, command lines, and what the worker says.
 WITHOUT_EXAMPLE = {"RWD013", "STK001", "STK002", "STK003", "STK004", "STK005", "TRU001", "TRU002", "TRU003"}
 WITHOUT_EXAMPLE |= {"YML001", "YML002", "YML003", "YML012", "YML013", "YML024", "YML025", "YML026"}
-WITHOUT_EXAMPLE |= {"STK018", "WLD013", "WLD014"}  # of a machine, whatever the recipe
+WITHOUT_EXAMPLE |= {"STK018", "STK019", "WLD013", "WLD014"}  # of a machine, whatever the recipe
 OF_THE_WORKER = ("PRF", "GRD", "PFL", "VRD")
 
 

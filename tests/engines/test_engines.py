@@ -15,7 +15,7 @@ import pytest
 from support.sources import tree_of
 
 import grpo_recipes
-from grpo_recipes.cli.launching import launched
+from grpo_recipes.cli.launching import launch_run
 from grpo_recipes.contract.exits import Refusal
 from grpo_recipes.contract.host.engines import ENGINES, SECTIONS, Asked, EngineKind, engine_for
 from grpo_recipes.contract.plan import Plan, to_json
@@ -29,8 +29,7 @@ from grpo_recipes.stack.target import parse_target
 PACKAGE = Path(grpo_recipes.__file__).parent
 RECIPE = "recipes/quickstart.yaml"
 # Where an engine has its own: the list, the modules, the recipe's section and the rules that judge it, what a recipe
-# may ask sbatch and Kubernetes for, the end of a job inside the run, its id there, and the key of plans of older
-# releases.
+# may ask sbatch for, the end of a job inside the run, its id there, and the key of plans of older releases.
 KNOWING = (
     "contract/host/engines.py",
     "contract/read_plan.py",
@@ -39,7 +38,6 @@ KNOWING = (
     "schemas/",
     "rules/",
     "facts/accepted_keys.py",
-    "facts/cluster_words.py",
     "worker/",
 )
 
@@ -58,7 +56,7 @@ def test_what_a_recipe_asks_for_is_an_engine_and_a_section_is_the_recipes() -> N
     assert set(SECTIONS) <= set(Recipe.model_fields)
     assert engine_for("local", 1) == "local"
     assert engine_for("local", 2) == "by_hand"
-    assert [engine_for(name, 2) for name in ("slurm", "kubernetes", "skypilot")] == ["slurm", "kubernetes", "skypilot"]
+    assert engine_for("slurm", 2) == "slurm"
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +73,7 @@ def _started_by(plan: Plan, name: str) -> Plan:
 def test_an_engine_that_is_not_there_starts_nothing(plan: Plan, tmp_path: Path, grpo_run: Callable[..., Any]) -> None:
     folder = Path(write_run_folder(_started_by(plan, "nomad"), str(tmp_path / "run"), "recipe: 1\n"))
     with pytest.raises(Refusal, match="engine 'nomad', which this grpo-run does not support"):
-        launched(_started_by(plan, "nomad"), str(folder), as_json=False)
+        launch_run(_started_by(plan, "nomad"), str(folder), as_json=False)
     answer = grpo_run(str(folder), "--resume")
     assert (answer.code, answer.out) == (2, "")
     assert "engine 'nomad', which this grpo-run does not support" in answer.err
@@ -127,9 +125,9 @@ def test_another_engine_is_a_module_and_a_line(stub: Stub, plan: Plan, tmp_path:
     folder = write_run_folder(planned, str(tmp_path / "run"), "recipe: 1\n", engine_of(planned).files(planned))
     assert (Path(folder) / "stub.job").read_text() == f"a job of {plan.name}\n"
     assert json.loads(to_json(planned))["world"]["engine"] == "stub"
-    assert launched(planned, folder, as_json=False, prepare=lambda: ["prepared"]) == 75
-    assert launched(planned, folder, as_json=False, resume=True) == 75
-    assert launched(planned, folder, as_json=False, follow=True) == 3
+    assert launch_run(planned, folder, as_json=False, prepare=lambda: ["prepared"]) == 75
+    assert launch_run(planned, folder, as_json=False, resume=True) == 75
+    assert launch_run(planned, folder, as_json=False, follow=True) == 3
     assert stub.asked == ["start False", "prepared", "start True", "follow"]
     assert not (Path(folder) / "train.log").exists()
 
@@ -138,7 +136,7 @@ def test_what_a_person_types_is_printed(
     stub: Stub, plan: Plan, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     stub.typed = ["one machine", "another one"]
-    launched(_started_by(plan, "stub"), str(tmp_path), as_json=False)
+    launch_run(_started_by(plan, "stub"), str(tmp_path), as_json=False)
     assert capsys.readouterr().out == "one machine\nanother one\n"
 
 
@@ -173,6 +171,6 @@ def test_no_other_module_knows_an_engine_by_name() -> None:
         for path in sorted(PACKAGE.rglob("*.py"))
         if not str(path.relative_to(PACKAGE)).startswith(KNOWING)
         for name in _names_in(tree_of(path))
-        if re.search(r"slurm|sbatch|by_hand(?!le)|kubectl|skypilot", name.lower()) or "kubernetes" in name
+        if re.search(r"slurm|sbatch|by_hand(?!le)", name.lower())
     }
     assert knowing == set()

@@ -60,6 +60,10 @@ printf '\ntrl: {weight_decy: 0.01}\n' >> qwen2_lora.yaml
 "$base/grpo-run" explain BAT001 | grep -q "Proved by" || fail "explain with its examples"
 say "base dependencies only: a shipped recipe written out, broken and mended"
 
+install base -c "$root/constraints/cpu.txt" hypothesis jsonschema pytest pytest-xdist
+(cd "$work/source" && "$base/python" -m pytest -n auto --dist loadfile -p no:cacheprovider tests/rules) || fail "tests/rules"
+say "base dependencies only: the rules find in the stack of --target what their cases say"
+
 # pip --target moves a wheel's data to where no record of it says.
 install base --no-deps --target "$work/folder" "$wheel"
 listed=$(PYTHONPATH=$work/folder "$python" -P -m grpo_recipes.cli.main init --list)

@@ -286,3 +286,24 @@ def ends_of_the_vocabulary(lora: dict[str, Any], tied: bool) -> dict[str, bool]:
     after = ends()
     moved = [not new.allclose(old) for new, old in zip(after, before, strict=True)]
     return {"embedding": moved[0], "output": moved[1], "same": bool(after[0].allclose(after[1], atol=1e-6))}
+
+
+def train_as(architecture: str) -> None:
+    """Trains the small Qwen2 one step where its config.json names another class."""
+    in_library.train({}, model=_saved(f"as-{architecture}", architectures=[architecture]))
+
+
+def score_with(labels: int | None) -> dict[str, Any]:
+    """Loads a Qwen2 with this many labels, None for a causal one, as TRL loads a reward model; new: random weights."""
+    from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForSequenceClassification
+
+    place = in_library.FOLDER / f"with-{labels}-labels"
+    config = AutoConfig.from_pretrained(in_library.FOLDER / "model")
+    if labels is not None:
+        config.num_labels = labels
+    kind = AutoModelForCausalLM if labels is None else AutoModelForSequenceClassification
+    kind.from_config(config).save_pretrained(place)
+    in_library.STAGE[0] = "trainer"
+    loaded = AutoModelForSequenceClassification.from_pretrained(place, num_labels=1, output_loading_info=True)
+    written = json.loads((place / "config.json").read_text())
+    return {"new": sorted(loaded[1]["missing_keys"]), "id2label": written.get("id2label")}

@@ -19,7 +19,7 @@ def waits(how: str, folder: str, environment: dict[str, str]) -> list[Any]:
         from torch.distributed import distributed_c10d as c10d
         from trl import GRPOConfig
 
-        from grpo_recipes.worker.trainer.model import wait_as_planned
+        from grpo_recipes.worker.model.build_trainer import wait_as_planned
 
         if how == "worker":
             wait_as_planned({"ddp_timeout": 77})

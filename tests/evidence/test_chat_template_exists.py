@@ -13,7 +13,7 @@ QUICKSTART = Path(__file__).parents[2] / "recipes" / "quickstart.yaml"
 
 @pytest.mark.parametrize("name", ["there.jinja", "missing.jinja", "."])
 def test_the_rule_speaks_exactly_when_the_file_cannot_be_read(name: str, tmp_path: Path) -> None:
-    (tmp_path / "there.jinja").write_text("{{ messages }}")
+    (tmp_path / "there.jinja").write_text("{{ messages }}{% if add_generation_prompt %}A:{% endif %}")
     recipe = tmp_path / "child.yaml"
     recipe.write_text(f"extends: {QUICKSTART}\ntokenizer: {{chat_template_path: ./{name}}}\n")
     spoken = any(finding.rule == ID for finding in resolve(str(recipe), probe()).findings)

@@ -39,3 +39,13 @@ def test_an_epsilon_above_one_clips_no_worse_completion(library: Library, epsilo
     arguments = {"epsilon": epsilon, "epsilon_high": 0.2}
     low, lower = library.call("in_trl.losses_at", arguments=arguments, ratios=[0.5, 0.01], better=0.0).result
     assert (low == lower) == clipped
+
+
+@pytest.mark.parametrize(("high", "clipped"), [(0.28, True), (1.28, False)])
+def test_an_epsilon_high_above_one_clips_no_likely_better_completion(
+    library: Library, high: float, clipped: bool
+) -> None:
+    asked = {"arguments": {"epsilon_high": high}, "ratios": [1.3, 2.0]}
+    both, worse = (library.call("in_trl.losses_at", **asked, better=better).result for better in (1.0, 0.0))
+    low, more = (one - other for one, other in zip(both, worse, strict=True))
+    assert (low == pytest.approx(more)) == clipped

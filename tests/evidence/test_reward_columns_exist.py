@@ -5,7 +5,7 @@ import ast
 import pytest
 from library import Library
 
-from grpo_recipes.facts.accepted_keys import kept_back, not_passed
+from grpo_recipes.facts.accepted_keys import columns_no_reward_gets, not_passed
 from grpo_recipes.user_files.functions.reward_body import keywords_read
 
 pytestmark = pytest.mark.stack
@@ -24,7 +24,7 @@ def test_without_the_column_it_raises(library: Library) -> None:
     assert "missing 1 required positional argument: 'solution'" in answer.text
 
 
-@pytest.mark.parametrize("name", kept_back())
+@pytest.mark.parametrize("name", columns_no_reward_gets())
 def test_a_column_that_trl_keeps_back_never_arrives(library: Library, name: str) -> None:
     source = f"def reward(completions, {name}, **kwargs):\n    return [1.0 for _ in completions]"
     answer = library.call("train", arguments={}, rewards=source, rows=[{"prompt": "1+1=", name: "2"}] * 8)

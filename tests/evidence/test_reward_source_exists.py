@@ -1,8 +1,13 @@
-"""RWD001: how TRL calls a reward function."""
+"""RWD001: how TRL calls a reward function, and which it ships."""
+
+import re
+from importlib.metadata import version
 
 import pytest
 from library import Library
 
+from grpo_recipes.facts.accepted_keys import rewards_of_trl
+from grpo_recipes.facts.source.package_facts import package_folder
 from grpo_recipes.rules.reward_source_exists import CALLED_WITH
 
 pytestmark = pytest.mark.stack
@@ -15,6 +20,14 @@ def test_trl_passes_what_the_rule_says_and_every_column(library: Library) -> Non
     answer = library.call("train", arguments={}, rewards=source, rows=ROWS)
     assert answer.raised == "RuntimeError"
     assert set(CALLED_WITH) | {"solution"} <= set(answer.text.split())
+
+
+def test_trl_ships_the_rewards_that_are_known() -> None:
+    folder = package_folder("trl")
+    assert folder is not None
+    source = (folder / "rewards" / "__init__.py").read_text(encoding="utf-8")
+    names = set(re.findall(r'"((?:get_)?\w+_(?:reward|punishment))"', source))
+    assert names == set(rewards_of_trl(version("trl")))
 
 
 @pytest.mark.parametrize(

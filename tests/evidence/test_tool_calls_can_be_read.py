@@ -4,7 +4,7 @@ import pytest
 from library import Library
 from tool_sources import ADD
 
-from grpo_recipes.facts.released.requirements import known_templates
+from grpo_recipes.facts.released.requirements import templates_with_parser
 
 pytestmark = pytest.mark.stack
 
@@ -22,11 +22,11 @@ READ = {
 
 def test_the_table_has_the_templates_that_the_installed_trl_reads(library: Library) -> None:
     answer = library.call("in_tools.read_templates")
-    assert answer.result == dict(sorted(known_templates("1.16.0", "5.23.0").items(), key=lambda item: item[1]))
+    assert answer.result == dict(sorted(templates_with_parser("1.16.0", "5.23.0").items(), key=lambda item: item[1]))
 
 
 def test_an_older_transformers_reads_fewer_of_them() -> None:
-    older, newer = known_templates("1.16.0", "5.12.0"), known_templates("1.16.0", "5.13.0")
+    older, newer = templates_with_parser("1.16.0", "5.12.0"), templates_with_parser("1.16.0", "5.13.0")
     assert {"gemma4", "lfm2_v2"} == {"gemma4", "lfm2_v2"} & (set(newer.values()) - set(older.values()))
     assert set(older.values()) < set(newer.values())
 

@@ -7,7 +7,7 @@ import pytest
 from library import Library
 
 from grpo_recipes.rules.tool_describes_itself import slips
-from grpo_recipes.user_files.functions.documented import argument_texts, description, documented
+from grpo_recipes.user_files.functions.documented import argument_texts, description, read_function
 
 pytestmark = pytest.mark.stack
 
@@ -122,7 +122,7 @@ BODIES = {
 def _is_found(source: str, folder: Path) -> bool:
     place = folder / "source.py"
     place.write_text(source)
-    function = documented(str(place), "f")
+    function = read_function(str(place), "f")
     assert function is not None
     return bool(list(slips(function)))
 

@@ -3,7 +3,7 @@
 import pytest
 from library import Library
 
-from grpo_recipes.facts.released.requirements import PARAMETERS, needed_transformers, needs_jmespath
+from grpo_recipes.facts.released.requirements import PARAMETERS, needs_jmespath, transformers_for
 from grpo_recipes.facts.released.shipped import releases_with_facts, table
 
 pytestmark = pytest.mark.stack
@@ -11,7 +11,7 @@ pytestmark = pytest.mark.stack
 
 @pytest.mark.parametrize(("release", "raised"), [("4.57.6", "ImportError"), ("5.0.0", "")])
 def test_tools_need_the_transformers_that_the_table_says(library: Library, release: str, raised: str) -> None:
-    assert needed_transformers("tools", "1.16.0") == ">=5.0.0"
+    assert transformers_for("tools", "1.16.0") == ">=5.0.0"
     assert library.call("in_tools.with_transformers", release=release).raised == raised
 
 

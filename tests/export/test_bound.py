@@ -20,7 +20,7 @@ WRONG = {"missing": 0.0, "half of its scale": 0.5, "applied twice": 2.0}
 
 def _merges(share: float) -> Callable[..., Any]:
     def merge(model: Any, dtype: Any, otherwise: str) -> Any:
-        from grpo_recipes.worker.trainer.own_model import merged
+        from grpo_recipes.worker.model.own_model import merged
 
         for layer in (module for module in model.modules() if hasattr(module, "lora_A")):
             layer.scaling["default"] *= share
@@ -45,10 +45,10 @@ def test_the_bound_tells_a_right_merge_from_a_wrong_one(
     asked = export.ExportAsked("model", "bfloat16", tmp_path / "exported")
 
     if merge == "right":
-        export.exported(plan, run, asked, tmp_path / "scratch", said.append)
+        export.write_export(plan, run, asked, tmp_path / "scratch", said.append)
     else:
         with pytest.raises(export.Refused):
-            export.exported(plan, run, asked, tmp_path / "scratch", said.append)
+            export.write_export(plan, run, asked, tmp_path / "scratch", said.append)
 
     (proof,) = proofs
     bounds = proof.difference / proof.allowed
@@ -79,10 +79,10 @@ def test_a_proof_computes_in_float32_where_that_costs_nothing(
 ) -> None:
     import torch
 
-    from grpo_recipes.worker.export.proof import computed_in
+    from grpo_recipes.worker.export.proof import dtype_of_proof
 
     monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: is_fast)
-    assert computed_in(getattr(torch, exported), getattr(torch, trained), device) == getattr(torch, expected)
+    assert dtype_of_proof(getattr(torch, exported), getattr(torch, trained), device) == getattr(torch, expected)
 
 
 @pytest.mark.parametrize("merge", ["right", "half of its scale"])
@@ -108,9 +108,9 @@ def test_what_float32_computes_otherwise_is_looked_at_again_in_float64(
     plan = from_json((run / "plan.json").read_text())
     asked = export.ExportAsked("model", "float32", tmp_path / "exported")
     if merge == "right":
-        shown, _ = export.exported(plan, run, asked, tmp_path / "scratch", said.append)
+        shown, _ = export.write_export(plan, run, asked, tmp_path / "scratch", said.append)
         assert shown["proof"]["difference"] < 1e-6
     else:
         with pytest.raises(export.Refused, match="is not the trained one"):
-            export.exported(plan, run, asked, tmp_path / "scratch", said.append)
+            export.write_export(plan, run, asked, tmp_path / "scratch", said.append)
     assert said.count("computing again in float64") == 1

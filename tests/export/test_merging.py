@@ -1,5 +1,6 @@
 """An adapter in the weights computes what it computed beside them, of every kind, and takes no second model."""
 
+import ctypes
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ pytestmark = pytest.mark.stack
 
 SIZES = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "vocab_size": 40}
 HEADS = {"num_attention_heads": 4, "num_key_value_heads": 2}
+M_MMAP_THRESHOLD = -3  # of malloc.h: what is larger goes back to the system as soon as it is freed
 LINEAR = ["q_proj", "v_proj", "down_proj"]
 ADAPTERS: dict[str, dict[str, Any]] = {
     "LoRA": {"target_modules": LINEAR},
@@ -53,7 +55,7 @@ def test_a_merged_model_computes_what_the_adapter_did(kind: str, tied: bool, tmp
     import torch
     from transformers import AutoModelForCausalLM
 
-    from grpo_recipes.worker.trainer.own_model import merged
+    from grpo_recipes.worker.model.own_model import merged
 
     model = _adapted(tied, torch.float32, **ADAPTERS[kind])
     beside = _said(model)
@@ -68,8 +70,8 @@ def test_a_merged_model_computes_what_the_adapter_did(kind: str, tied: bool, tmp
 def test_what_peft_cannot_merge_is_said() -> None:
     import torch
 
-    from grpo_recipes.worker._shared.inputs import Refused
-    from grpo_recipes.worker.trainer.own_model import merged
+    from grpo_recipes.worker._shared.replacing import Refused
+    from grpo_recipes.worker.model.own_model import merged
 
     model = _adapted(False, torch.float32, target_modules=["down_proj"], lora_bias=True)
     with pytest.raises(Refused, match="PEFT cannot merge this adapter"):
@@ -79,7 +81,7 @@ def test_what_peft_cannot_merge_is_said() -> None:
 def test_a_change_is_added_in_float32_and_rounded_once() -> None:
     import torch
 
-    from grpo_recipes.worker.trainer.own_model import merged
+    from grpo_recipes.worker.model.own_model import merged
 
     model = _adapted(False, torch.bfloat16, target_modules=["q_proj"])
     layer = model.get_base_model().model.layers[0].self_attn.q_proj
@@ -93,12 +95,13 @@ def test_a_change_is_added_in_float32_and_rounded_once() -> None:
 def test_merging_takes_no_second_model() -> None:
     import torch
 
-    from grpo_recipes.worker.trainer.own_model import merged
+    from grpo_recipes.worker.model.own_model import merged
 
     large = {"hidden_size": 1024, "intermediate_size": 4096, "num_hidden_layers": 4, "vocab_size": 64}
     model = _adapted(False, torch.float32, sizes=large, target_modules="all-linear")
     size = sum(weight.nbytes for weight in model.parameters())
     assert size > 200 << 20
+    ctypes.CDLL(None).mallopt(M_MMAP_THRESHOLD, 1 << 20)
     Path("/proc/self/clear_refs").write_text("5")
     before = _memory("VmHWM")
     merged(model, torch.bfloat16, "do this")

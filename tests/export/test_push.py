@@ -17,8 +17,8 @@ pytestmark = pytest.mark.stack
 PUSH = """
 import sys
 from pathlib import Path
-from grpo_recipes.worker.export.start import pushed
-told = pushed(Path(sys.argv[1]), "owner/name", private=True)
+from grpo_recipes.worker.export.start import push
+told = push(Path(sys.argv[1]), "owner/name", private=True)
 print(told if isinstance(told, str) else [told.message, told.because[0], told.fix])
 """
 
@@ -91,7 +91,7 @@ def _push(folder: Path, hub: str) -> str:
     return done.stdout.strip()
 
 
-def test_all_but_the_signed_manifest_is_pushed_to_a_private_repository(folder: Path, hub: str) -> None:
+def test_all_but_the_manifest_is_pushed_to_a_private_repository(folder: Path, hub: str) -> None:
     assert _push(folder, hub) == f"{hub}/owner/name/commit/{'c' * 40}"
     asked = {path.partition("?")[0]: lines for path, lines in Hub.asked}
     created = asked["/api/repos/create"][0]

@@ -42,7 +42,7 @@ BROKEN = {
 def test_a_broken_merge_is_refused_by_the_proof(
     broken: str, run_of: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from grpo_recipes.worker._shared.inputs import Refused
+    from grpo_recipes.worker._shared.replacing import Refused
     from grpo_recipes.worker.export import export
 
     run, place = run_of("tied"), tmp_path / "place" / "exported"
@@ -50,7 +50,7 @@ def test_a_broken_merge_is_refused_by_the_proof(
     monkeypatch.setattr(export, "merged", merge)
     plan = from_json((run / "plan.json").read_text())
     with pytest.raises(Refused) as refused:
-        export.exported(plan, run, export.ExportAsked("model", "bfloat16", place), tmp_path / "scratch", print)
+        export.write_export(plan, run, export.ExportAsked("model", "bfloat16", place), tmp_path / "scratch", print)
     assert "the exported model is not the trained one, nothing was written" in str(refused.value)
     assert said in str(refused.value)
     assert list(place.parent.iterdir()) == []
@@ -104,7 +104,7 @@ def test_a_full_disk_is_said_and_nothing_is_left(
     answer = exchange_files.read_answer(tmp_path)
     assert answer["exit_code"] == 1
     (finding,) = answer["findings"]
-    assert f"{disk / 'exported'} cannot be written: no space is left" in finding["message"]
+    assert f"{disk / 'exported'} cannot be written: no space left on device" in finding["message"]
     assert answer["shown"] is None
     assert list(disk.iterdir()) == []
 

@@ -1,13 +1,7 @@
 """A model that sees answers a prompt with an image as the row that has them, by each command, and after an export."""
 
-import base64
-import http.client
 import json
-import signal
-import subprocess
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pyarrow.parquet
 import pytest
@@ -68,44 +62,6 @@ def test_chat_shows_the_next_message_with_an_image(warm_python: Path, run: Path,
     assert told[-1]["prompt_tokens"] > 1.9 * told[0]["prompt_tokens"], "the conversation has both images"
     assert done.code == 1 and "error: the image gone.png cannot be read" in done.err
     assert "= because: No such file or directory" in done.err
-
-
-@pytest.fixture
-def port(warm_python: Path, run: Path) -> Iterator[int]:
-    server = subprocess.Popen(
-        [warm_python / "grpo-run", "serve", run, "--port", "0"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    assert server.stdout is not None
-    yield int(server.stdout.readline().rpartition(":")[2].partition("/")[0])
-    server.send_signal(signal.SIGINT)
-    server.communicate(timeout=120)
-
-
-def _asked(port: int, content: Any) -> Any:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
-    body = json.dumps({"messages": [{"role": "user", "content": content}], "temperature": 0})
-    connection.request("POST", "/v1/chat/completions", body, {"Content-Type": "application/json"})
-    return json.loads(connection.getresponse().read())
-
-
-def _linked(content: bytes) -> dict[str, Any]:
-    url = f"data:image/png;base64,{base64.b64encode(content).decode()}"
-    return {"type": "image_url", "image_url": {"url": url}}
-
-
-def test_serve_takes_images_as_the_protocol_has_them(port: int, run: Path, expected: list[str]) -> None:
-    text = {"type": "text", "text": QUESTION}
-    for place in range(COUNT):
-        answer = _asked(port, [_linked(_picture(run, place).read_bytes()), text])
-        assert answer["choices"][0]["message"]["content"] == expected[place].partition("<")[0], answer
-    broken = _asked(port, [_linked(b"no image"), text])["error"]["message"]
-    assert broken == "an image cannot be used: UnidentifiedImageError: cannot identify image file its bytes"
-    written = _asked(port, [_linked(_picture(run, 0).read_bytes()), {"type": "text", "text": "<image>?"}])
-    assert written["error"]["message"] == "the text contains <image>, which the model's processor takes for an image"
-    assert "is not fetched" in str(_asked(port, [{"type": "image_url", "image_url": {"url": "http://127.0.0.1:9/"}}]))
 
 
 @pytest.mark.parametrize("kind", ["--merge", "--adapter"])

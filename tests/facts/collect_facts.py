@@ -33,9 +33,6 @@ from grpo_recipes.facts.source.read import read_logits_keyword
 from grpo_recipes.facts.source.read_package import read_package
 from grpo_recipes.stack.stack import PACKAGES
 
-# Reads what a release declares about other packages, from the metadata of its wheel.
-
-
 # Where grpo-run's stacks run; requirements for other systems do not matter.
 _ENVIRONMENT = {
     "os_name": "posix",

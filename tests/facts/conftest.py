@@ -9,8 +9,8 @@ from grpo_recipes.facts import facts
 
 @pytest.fixture(autouse=True)
 def looked_up_anew() -> Iterator[None]:
-    for lookup in (facts._installed_here, facts._installed_facts):
+    for lookup in (facts._read_installed, facts._facts_of_installed):
         lookup.cache_clear()
     yield
-    for lookup in (facts._installed_here, facts._installed_facts):
+    for lookup in (facts._read_installed, facts._facts_of_installed):
         lookup.cache_clear()

@@ -43,8 +43,8 @@ def test_a_layer_with_a_window_holds_no_more_than_that(change: dict[str, object]
     assert gemma is not None
     architecture = read_architecture(gemma | change)
     assert architecture is not None
-    assert architecture.held_tokens(2048) == tokens
-    assert architecture.held_tokens(2048, at_once=2048) == 26 * 2048
+    assert architecture.tokens_in_cache(2048) == tokens
+    assert architecture.tokens_in_cache(2048, at_once=2048) == 26 * 2048
 
 
 def test_heads_are_turned_as_far_as_the_config_says() -> None:

@@ -3,8 +3,8 @@
 import pytest
 
 from grpo_recipes.facts.broken_pairs import ABSENT, broken_pairs
-from grpo_recipes.facts.released.requirements import declared_conflicts
-from grpo_recipes.facts.released.shipped import is_released, released
+from grpo_recipes.facts.released.requirements import find_conflicts
+from grpo_recipes.facts.released.shipped import final_releases, is_released
 from grpo_recipes.facts.released.windows import is_within
 from grpo_recipes.stack.stack import Gpu, Stack
 
@@ -83,7 +83,7 @@ def test_without_a_gpu_is_not_with_one_or_with_an_unknown_number() -> None:
 def test_each_way_out_is_a_release_that_works_and_that_pip_allows(number: int) -> None:
     pair = broken_pairs()[number]
     windows = {name: window for name, window in pair.packages.items() if window != ABSENT}
-    ends = {name: [v for v in released(name) if is_within(v, window)] for name, window in windows.items()}
+    ends = {name: [v for v in final_releases(name) if is_within(v, window)] for name, window in windows.items()}
     for way in pair.works:
         assert all(is_released(name, version) for name, version in way.items())
         for end in (0, -1):
@@ -92,4 +92,4 @@ def test_each_way_out_is_a_release_that_works_and_that_pip_allows(number: int) -
                 continue  # an old trl is a way out for the transformers of its time alone
             assert broken(changed) == [], changed.packages
             assert not pair.holds(changed)
-            assert declared_conflicts(changed) == []
+            assert find_conflicts(changed) == []

@@ -7,10 +7,10 @@ from packaging.specifiers import SpecifierSet
 from grpo_recipes.facts.released.requirements import (
     EXTRAS,
     Requirement,
-    declared_conflicts,
+    find_conflicts,
     requirements,
 )
-from grpo_recipes.facts.released.shipped import released, table
+from grpo_recipes.facts.released.shipped import final_releases, table
 from grpo_recipes.facts.released.windows import is_within
 from grpo_recipes.stack.stack import PACKAGES, Stack
 
@@ -53,7 +53,7 @@ def declared(python: str | None = None, **packages: str | None) -> Stack:
 def test_a_window_that_the_stack_is_outside_of_is_a_conflict(
     stack: Stack, expected: list[tuple[str, str, str | None]]
 ) -> None:
-    found = declared_conflicts(stack)
+    found = find_conflicts(stack)
     assert [(c.package, str(c.requirement), c.requirement.extra) for c in found] == expected
 
 
@@ -81,7 +81,9 @@ def test_every_window_means_what_packaging_says() -> None:
     for rows in table("requirements").values():
         for key, spans in rows.items():
             name = key.partition(" ")[0]
-            versions = ["3.9", "3.10.14", "3.11", "3.13.1", "3.14.0"] if name == "python" else released(name)[-120:]
+            versions = (
+                ["3.9", "3.10.14", "3.11", "3.13.1", "3.14.0"] if name == "python" else final_releases(name)[-120:]
+            )
             for window in {window for _, _, window in spans} if key != "releases" else ():
                 official = SpecifierSet(window)
                 for version in versions:

@@ -12,7 +12,7 @@ import pytest
 from collect_facts import declared_windows
 
 from grpo_recipes.facts.facts import Facts, facts_for
-from grpo_recipes.facts.released.logits import installed_logits_keyword, shipped_logits_keyword
+from grpo_recipes.facts.released.logits import logits_keyword_installed, logits_keyword_of_release
 from grpo_recipes.facts.released.requirements import requirements
 from grpo_recipes.facts.released.shipped import facts_of_release
 from grpo_recipes.facts.source.field import UNKNOWN
@@ -201,9 +201,9 @@ def test_the_shipped_logits_keywords_are_those_of_the_installed_transformers() -
     version = installed_packages()["transformers"]
     assert version is not None
     for model_class in ("Qwen2ForCausalLM", "GPT2LMHeadModel", "Gemma3ForConditionalGeneration"):
-        keyword = installed_logits_keyword(model_class)
+        keyword = logits_keyword_installed(model_class)
         assert keyword is not None
-        assert shipped_logits_keyword(version, model_class) == keyword
+        assert logits_keyword_of_release(version, model_class) == keyword
 
 
 def test_the_shipped_windows_are_those_of_the_installed_metadata() -> None:

@@ -127,7 +127,7 @@ def test_an_installed_development_version_is_known(tmp_path: Path, declare: Decl
 def test_a_removed_field_names_the_release_and_what_to_write(
     declare: Declare, owner: str, name: str, stack: dict[str, str], removed_in: str | None
 ) -> None:
-    found = facts_for(declare(**stack)).removed(owner, name)
+    found = facts_for(declare(**stack)).removal_of(owner, name)
     assert (found.removed_in if found else None) == removed_in
     assert found is None or found.instead
 

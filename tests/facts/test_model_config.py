@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from grpo_recipes.user_files.model_config import (
-    cached_snapshot,
     lora_parameter_count,
     parameter_count,
     read_model_config,
+    snapshot_in_cache,
 )
 from grpo_recipes.user_files.template import chat_template_of
 
@@ -108,12 +108,12 @@ def test_a_hub_id_is_no_local_folder() -> None:
 
 @pytest.mark.parametrize("revision", ["/dev/zero", "../../../../../../../../dev/zero", "/"])
 def test_a_revision_does_not_lead_out_of_the_cache(revision: str) -> None:
-    assert cached_snapshot("owner/model", revision) is None
+    assert snapshot_in_cache("owner/model", revision) is None
 
 
 @pytest.mark.parametrize("model", ["a" * 300, "owner/" + "a" * 300, "./" + "b/" * 3000, "a\0b"], ids=len)
 @pytest.mark.parametrize("revision", [None, "c" * 300])
 def test_a_name_that_no_file_system_takes_has_no_config(model: str, revision: str | None) -> None:
     assert read_model_config(model, revision) is None
-    assert cached_snapshot(model, revision) is None
+    assert snapshot_in_cache(model, revision) is None
     assert chat_template_of(model, revision) is None

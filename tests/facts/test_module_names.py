@@ -4,7 +4,7 @@ import pytest
 from model_modules import OF_ALL_RELEASES, SINCE_5, modules_of
 
 from grpo_recipes.contract.patterns import ask
-from grpo_recipes.facts.module_names import ModuleNames, module_names, named
+from grpo_recipes.facts.module_names import ModuleNames, module_names, names_matching
 from grpo_recipes.facts.released.shipped import table
 
 QWEN2 = {"architectures": ["Qwen2ForCausalLM"], "num_hidden_layers": 3}
@@ -55,7 +55,7 @@ def test_every_block_has_its_number() -> None:
     ],
 )
 def test_an_entry_finds_whole_names_and_their_ends(target: str, count: int) -> None:
-    assert len(named(target, _names(QWEN2).linear)) == count
+    assert len(names_matching(target, _names(QWEN2).linear)) == count
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from support.work import growth
 
-from grpo_recipes.user_files.reward_imports import imported_beside, reward_names
+from grpo_recipes.user_files.reward_imports import modules_beside, reward_names
 
 
 def written(folder: Path, **files: str) -> str:
@@ -15,7 +15,7 @@ def written(folder: Path, **files: str) -> str:
 
 
 def test_a_file_alone_imports_nothing_beside_it(tmp_path: Path) -> None:
-    assert imported_beside(written(tmp_path, reward="import json, torch\nfrom os import path\n", other="")) == {}
+    assert modules_beside(written(tmp_path, reward="import json, torch\nfrom os import path\n", other="")) == {}
 
 
 def test_imports_are_followed_wherever_they_stand(tmp_path: Path) -> None:
@@ -26,11 +26,11 @@ def test_imports_are_followed_wherever_they_stand(tmp_path: Path) -> None:
         deep="import reward\n",
         unused="raise SystemExit",
     )
-    assert imported_beside(path) == {name: str(tmp_path / name) for name in ("deep.py", "reward.py", "words.py")}
+    assert modules_beside(path) == {name: str(tmp_path / name) for name in ("deep.py", "reward.py", "words.py")}
 
 
 def test_a_file_beside_does_not_stand_for_pythons_own_library(tmp_path: Path) -> None:
-    assert imported_beside(written(tmp_path, reward="import random\n", random="")) == {}
+    assert modules_beside(written(tmp_path, reward="import random\n", random="")) == {}
 
 
 @pytest.mark.parametrize(
@@ -45,14 +45,14 @@ def test_what_cannot_travel_is_refused_by_its_name(text: str, said: str, tmp_pat
     (tmp_path / "package").mkdir()
     (tmp_path / "package" / "__init__.py").write_text("")
     with pytest.raises(ValueError, match=said):
-        imported_beside(written(tmp_path, reward=text, broken="def"))
+        modules_beside(written(tmp_path, reward=text, broken="def"))
 
 
 def test_a_relative_import_may_fail_where_another_follows(tmp_path: Path) -> None:
     """In a package the first one runs, and in a run folder the second."""
     text = "try:\n    from .helper import f\nexcept ImportError:\n    from helper import f\n"
     path = written(tmp_path, reward=text, helper="def f(**kwargs): ...\n")
-    assert list(imported_beside(path)) == ["helper.py"]
+    assert list(modules_beside(path)) == ["helper.py"]
 
 
 def test_rewards_of_one_name_are_numbered_past_names_that_are_taken() -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from grpo_recipes.facts.released.requirements import cuda_of, driver_for, newest_cuda_of, newest_torch_for
-from grpo_recipes.facts.released.shipped import released
+from grpo_recipes.facts.released.shipped import final_releases
 from grpo_recipes.stack.stack import Stack
 
 
@@ -35,7 +35,7 @@ def test_the_installed_torch_is_what_it_says_itself() -> None:
 
 
 def test_every_released_torch_from_2_1_on_has_its_cuda() -> None:
-    known = [one for one in released("torch") if tuple(map(int, one.split(".")[:2])) >= (2, 1)]
+    known = [one for one in final_releases("torch") if tuple(map(int, one.split(".")[:2])) >= (2, 1)]
     assert [one for one in known if not cuda_of(stack(one))] == []
 
 

@@ -61,10 +61,7 @@ def made_place(root: Path) -> Place:
         (root / folder).mkdir(parents=True)
     (root / "home" / ".ssh" / "id_rsa").write_text(f"-----BEGIN KEY-----\n{FILED}\n")
     (root / "outside" / "secrets.env").write_text(f"PASSWORD: {FILED}\n  : {FILED} [\n")
-    own = root / "home" / ".config" / "grpo-run"
-    own.mkdir(parents=True)
-    (own / "key").write_text(f"{'5a' * 32}\n")  # of a user who has written run folders before
-    (own / "key").chmod(0o600)
+    (root / "home" / ".config" / "grpo-run").mkdir(parents=True)
     return Place(root)
 
 

@@ -16,7 +16,7 @@ MODULES = (
     *("accelerate", "torch", "trl", "transformers", "numpy", "datasets", "peft", "deepspeed", "yaml", "requests"),
     *("wandb", "triton", "numba", "apex", "grpo_recipes", "r", "h", "worker", "train", "part"),
 )
-FOLDERS = ("", "worker", "worker/user", "reports", "worker/grpo_recipes/..", "..", "../..")
+FOLDERS = ("", "worker", "worker/user", "reports", "worker/user/..", "..", "../..")
 PROGRAMS = ("python", "date", "mktemp", "mkdir", "dirname", "sed", "env", "bash", "git", "find")
 
 
@@ -144,9 +144,9 @@ PLANTED: dict[str, Callable[[Path], object]] = {
     "worker/train.py": lambda folder: (folder / "worker/train.py").write_text("evil"),
     "worker/meet.py": lambda folder: (folder / "worker/meet.py").write_text("evil"),
     "worker/socket.py": lambda folder: (folder / "worker/socket.py").write_text("evil"),
-    "worker/grpo_recipes/worker/run.py": lambda folder: (folder / "worker/grpo_recipes/worker/run.py").write_text("x"),
-    "worker/grpo_recipes/torch.py": lambda folder: (folder / "worker/grpo_recipes/torch.py").write_text("x"),
-    "worker/grpo_recipes/__init__.abi3.so": lambda folder: (folder / "worker/grpo_recipes/__init__.abi3.so").write_text(
-        "x"
+    "worker/grpo_recipes.zip": lambda folder: (folder / "worker/grpo_recipes.zip").write_text("x"),
+    "worker/grpo_recipes/__init__.py": lambda folder: (
+        (folder / "worker/grpo_recipes").mkdir(),
+        (folder / "worker/grpo_recipes/__init__.py").write_text("evil"),
     ),
 }

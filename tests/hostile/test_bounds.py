@@ -15,7 +15,7 @@ from test_hostile_recipes import command, placed
 from grpo_recipes.contract.files.regular_file import NotRegular, open_regular
 from grpo_recipes.stack.target import parse_target
 from grpo_recipes.user_files.digests import TooManyFiles, file_content, folder_content
-from grpo_recipes.user_files.local_files import listed
+from grpo_recipes.user_files.local_files import name_list
 from grpo_recipes.user_files.local_rows import rows_up_to
 
 MEMORY = 150 << 20
@@ -328,9 +328,9 @@ def test_a_folder_of_the_system_is_not_read(folder: str) -> None:
 
 
 def test_names_are_listed_as_far_as_they_can_be_read() -> None:
-    assert listed(["a", "b"]) == "a, b"
-    assert listed([str(n) for n in range(31)]).endswith("28, 29 and 1 more")
-    assert len(listed(["x" * 1000] * 1000)) < 4000
+    assert name_list(["a", "b"]) == "a, b"
+    assert name_list([str(n) for n in range(31)]).endswith("28, 29 and 1 more")
+    assert len(name_list(["x" * 1000] * 1000)) < 4000
 
 
 def test_targets_in_use_are_taken_as_before() -> None:

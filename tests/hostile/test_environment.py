@@ -13,7 +13,7 @@ from small_recipe import STACK
 from test_hostile_recipes import command, placed
 from test_hostile_runs import run
 
-from grpo_recipes.trust.environment import needs_consent, refused
+from grpo_recipes.trust.environment import needs_consent, why_refused
 
 pytestmark = pytest.mark.hostile
 
@@ -72,7 +72,7 @@ CASES = [pytest.param(name, id=name) for names in NAMES.values() for name in nam
 @pytest.mark.parametrize("name", CASES)
 def test_what_loads_reads_writes_or_sends_is_never_just_set(name: str) -> None:
     values = ("1", "x", "./x.so", "../x", "/tmp/x", "")
-    assert all(refused(name, value) is not None or needs_consent(name, value) for value in values)
+    assert all(why_refused(name, value) is not None or needs_consent(name, value) for value in values)
 
 
 def test_there_are_many_of_them() -> None:

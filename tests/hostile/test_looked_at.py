@@ -1,10 +1,6 @@
 """What is only looked at costs little and shows nothing: huge plans, links to other files, compiled copies."""
 
 import json
-import os
-import py_compile
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -86,31 +82,6 @@ def test_a_recipe_that_is_a_link_to_a_recipe_is_one(tmp_path: Path) -> None:
     (place.team / "same.yaml").symlink_to("recipe.yaml")
     ended = run_apart(place, [command("validate", "same.yaml", "--target", STACK)])
     assert ended.codes == [0], ended.printed
-
-
-@pytest.mark.parametrize("is_found", [False, True], ids=["launch.sh", "by the import of Python alone"])
-def test_a_compiled_copy_is_not_run_in_place_of_its_file(is_found: bool, tmp_path: Path) -> None:
-    place = made_place(tmp_path)
-    folder = planned(place, "rewards: [{python: r.py:f}]", {"r.py": REWARD})
-    (folder / "worker" / "user" / "r.py").write_text("changed = 1\n")  # so the worker ends where it has read the plan
-    source = folder / "worker" / "grpo_recipes" / "contract" / "plan.py"
-    before, times = source.read_bytes(), source.stat()
-    source.write_text(f"open({str(place.canary)!r}, 'w').close()\n".ljust(len(before) - 1, "#") + "\n")
-    os.utime(source, ns=(times.st_atime_ns, times.st_mtime_ns))
-    py_compile.compile(str(source))
-    source.write_bytes(before)
-    os.utime(source, ns=(times.st_atime_ns, times.st_mtime_ns))
-    start = ["bash", str(folder / "launch.sh")]
-    if is_found:
-        start = [
-            sys.executable,
-            "-c",
-            f"import sys; sys.path.insert(0, {str(folder / 'worker')!r}); import grpo_recipes.contract.plan",
-        ]
-    environment = {**place.environment(), "PYTHON": sys.executable}
-    done = subprocess.run(start, env=environment, capture_output=True, text=True, timeout=120)
-    assert place.canary.exists() is is_found, done.stdout + done.stderr
-    assert is_found or "r.py changed since the plan was made" in done.stderr
 
 
 @pytest.mark.parametrize("name", ["HF_TOKEN1", "OPENAI_API_KEY2", "API_KEY_V2", "DB_PASSWORD1", "SECRET01", "TOKEN2"])

@@ -17,7 +17,7 @@ from support.work import growth
 from grpo_recipes.contract.secrets import known_secrets as known
 from grpo_recipes.contract.secrets import redact
 from grpo_recipes.contract.secrets.redact import hide_secrets
-from grpo_recipes.launch.event_printer import redacted_log
+from grpo_recipes.launch.train_log import open_redacted_log
 
 HEX40 = "0a1b2c3d4e5f60718293a4b5c6d7e8f901234567"
 RANDOM = "q7ZpX2mK9vLtR4sWcB8nYd3F"
@@ -198,7 +198,7 @@ def test_the_place_of_a_file_is_shown_and_a_secret_that_is_a_file_name_too_is_no
 
 def logged(tmp_path: Path, *parts: bytes) -> bytes:
     """What a log holds of what was printed part by part."""
-    with redacted_log(str(tmp_path / "train.log")) as (output, _):
+    with open_redacted_log(str(tmp_path / "train.log")) as (output, _):
         for part in parts:
             os.write(output, part)
     return (tmp_path / "train.log").read_bytes()
@@ -220,6 +220,14 @@ def test_no_cut_of_an_endless_line_shows_a_secret(
         assert part.encode() not in written
     assert written.count(b"~") == before + 1_500_000
     assert b"<redacted>" in written
+
+
+def test_a_flood_is_bounded_and_its_end_is_shown(tmp_path: Path) -> None:
+    line = b"printed by a reward\n" * 5000
+    written = logged(tmp_path, *[line for _ in range(600)], b"ValueError: the reason\n")
+    assert 16 << 20 < len(written) < 18 << 20
+    assert b"bytes of output are missing here: more than 64 KiB a second were printed]" in written
+    assert written.endswith(b"printed by a reward\nValueError: the reason\n")
 
 
 def test_secrets_without_a_gap_are_cut_between_them(tmp_path: Path) -> None:

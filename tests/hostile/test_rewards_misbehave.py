@@ -1,5 +1,6 @@
 """What a reward does to its process is put right or named, and the run ends when it has ended."""
 
+import gc
 import json
 import os
 import signal
@@ -8,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -17,12 +19,13 @@ from test_hostile_recipes import placed
 from test_hostile_runs import TRAINS, run
 
 from grpo_recipes.contract.host.processes import all_processes
-from grpo_recipes.worker._shared.inputs import Refused
+from grpo_recipes.worker._shared.replacing import Refused
 from grpo_recipes.worker.user_code import isolation as containing
-from grpo_recipes.worker.user_code.isolation import RewardLeft, contained
+from grpo_recipes.worker.user_code.isolation import RewardLeft, contain
 from grpo_recipes.worker.user_code.reward_functions import FEWEST_CALLS, Answered
 
 ROOT = Path(__file__).parents[2]
+NAN = float("nan")
 
 
 @pytest.fixture(autouse=True)
@@ -45,15 +48,104 @@ CHANGES: dict[str, tuple[Callable[[], object], str]] = {
     "RANK": (lambda: os.environ.update(RANK="3"), "set RANK"),
     "WORLD_SIZE": (lambda: os.environ.update(WORLD_SIZE="8"), "set WORLD_SIZE"),
     "sys.stdout": (lambda: setattr(sys, "stdout", None), "replaced sys.stdout or sys.stderr"),
+    "garbage collection": (
+        lambda: gc.disable() if gc.isenabled() else gc.enable(),
+        "switched garbage collection on or off",
+    ),
+    "a timer": (lambda: signal.setitimer(signal.ITIMER_REAL, 500), "left a timer running"),
     "the recursion limit": (lambda: sys.setrecursionlimit(900), "lowered the recursion limit"),
 }
+
+
+OF_TORCH = {
+    "default dtype": ("torch.set_default_dtype(torch.float64)", "set torch's default dtype"),
+    "default device": ("torch.set_default_device('meta')", "set torch's default device"),
+    "seed": ("torch.manual_seed(0); torch.rand(3)", "seeded torch's random numbers"),
+    "threads": ("torch.set_num_threads(torch.get_num_threads() + 1)", "set torch's number of threads"),
+    "gradients": ("torch.set_grad_enabled(False)", "switched gradients on or off"),
+    "precision": (
+        "torch.set_float32_matmul_precision('medium')",
+        "set the precision of torch's float32 products",
+    ),
+    "precision by the newer interface": (
+        "torch.backends.fp32_precision = 'tf32'",
+        "set the precision of torch's float32 products",
+    ),
+    "precision on a GPU": (
+        "torch.backends.cuda.matmul.allow_tf32 = True",
+        "set the precision of torch's float32 products",
+    ),
+    "deterministic algorithms": (
+        "torch.use_deterministic_algorithms(True)",
+        "switched torch's deterministic algorithms",
+    ),
+    "cudnn": ("torch.backends.cudnn.benchmark = True", "set torch.backends.cudnn.benchmark"),
+}
+SETTINGS_OF_TORCH = """
+import torch
+from grpo_recipes.worker.user_code.isolation import contain
+def settings():
+    backends = torch.backends
+    return (torch.get_default_dtype(), torch.get_default_device(), torch.initial_seed(), torch.get_num_threads(),
+            torch.is_grad_enabled(), torch.get_float32_matmul_precision(), backends.cuda.matmul.allow_tf32,
+            torch.get_deterministic_debug_mode(), backends.cudnn.benchmark, torch.get_rng_state().tolist())
+for change in {changes!r}:
+    before = settings()
+    with contain("mine"):
+        exec(change)
+    assert settings() == before, change
+with contain("draws"):
+    torch.rand(3)
+"""
+
+
+@pytest.mark.stack
+def test_settings_of_torch_are_restored_and_printed() -> None:
+    done = apart(SETTINGS_OF_TORCH.format(changes=[change for change, _ in OF_TORCH.values()]))
+    assert done.returncode == 0, done.stderr
+    words = dict.fromkeys(f"reward mine {words}; that was undone" for _, words in OF_TORCH.values())
+    assert done.stdout.splitlines() == list(words)
+
+
+@dataclass
+class State:
+    """Has the fields of transformers' TrainerState that a reward may change by accident."""
+
+    max_steps: int = 6
+    best_metric: float = NAN
+    log_history: list[object] = field(default_factory=lambda: [{"loss": 1.0}])
+
+
+def test_the_state_of_the_trainer_is_restored(capsys: pytest.CaptureFixture[str]) -> None:
+    of_run = State()
+    with contain("mine", state=of_run):
+        of_run.max_steps = 1
+        of_run.log_history.clear()
+        of_run.stage = 2  # type: ignore[attr-defined]
+    assert (of_run.max_steps, of_run.log_history) == (6, [{"loss": 1.0}])
+    assert capsys.readouterr().out.splitlines() == [
+        "reward mine changed trainer_state.max_steps; that was undone",
+        "reward mine changed trainer_state.log_history; that was undone",
+    ]
+
+
+def test_changes_that_a_reward_may_need_are_printed_and_stay(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MY_PATH", "/usr/bin")
+    with contain("mine"):
+        os.environ["MY_PATH"] = "/usr/bin:/usr/share/lean"
+    assert os.environ["MY_PATH"] == "/usr/bin:/usr/share/lean"
+    assert capsys.readouterr().out == "reward mine changed or removed the variable MY_PATH; that was not undone\n"
 
 
 def state() -> tuple[object, ...]:
     umask = os.umask(0o077)
     os.umask(umask)
     handlers = [signal.getsignal(each) for each in (*containing._WATCHED,)]
-    return os.getcwd(), umask, handlers, os.environ.get("RANK"), os.environ.get("WORLD_SIZE"), sys.getrecursionlimit()
+    variables = os.environ.get("RANK"), os.environ.get("WORLD_SIZE")
+    timer = signal.getitimer(signal.ITIMER_REAL)[0]
+    return os.getcwd(), umask, handlers, variables, sys.getrecursionlimit(), gc.isenabled(), timer
 
 
 @pytest.mark.parametrize("change", CHANGES)
@@ -61,7 +153,7 @@ def test_what_a_reward_changes_is_put_right_and_said_once(change: str, capsys: p
     does, words = CHANGES[change]
     before = state()
     for _ in range(3):
-        with contained("mine"):
+        with contain("mine"):
             does()
     assert state() == before
     assert capsys.readouterr().out == f"reward mine {words}; that was undone\n"
@@ -70,7 +162,7 @@ def test_what_a_reward_changes_is_put_right_and_said_once(change: str, capsys: p
 def test_a_reward_that_changes_nothing_is_not_named(capsys: pytest.CaptureFixture[str]) -> None:
     descriptors = len(os.listdir("/proc/self/fd"))
     for _ in range(50):
-        with contained("mine"):
+        with contain("mine"):
             os.environ["MINE"] = "1"
     assert capsys.readouterr().out == ""
     assert len(os.listdir("/proc/self/fd")) == descriptors
@@ -78,12 +170,12 @@ def test_a_reward_that_changes_nothing_is_not_named(capsys: pytest.CaptureFixtur
 
 @pytest.mark.parametrize("leaving", [SystemExit(0), SystemExit("bye"), KeyboardInterrupt(), GeneratorExit()], ids=repr)
 def test_a_reward_that_leaves_is_an_error_with_its_name(leaving: BaseException) -> None:
-    with pytest.raises(RewardLeft, match=f"reward mine raised {type(leaving).__name__}"), contained("mine"):
+    with pytest.raises(RewardLeft, match=f"reward mine raised {type(leaving).__name__}"), contain("mine"):
         raise leaving
 
 
 def test_an_error_names_the_reward() -> None:
-    with pytest.raises(ValueError, match="no") as raised, contained("mine"):
+    with pytest.raises(ValueError, match="no") as raised, contain("mine"):
         raise ValueError("no")
     assert raised.value.__notes__ == ["raised in reward mine"]
 
@@ -103,8 +195,8 @@ FORKS = {
 }
 FORKING = """
 import os, sys
-from grpo_recipes.worker.user_code.isolation import contained
-with contained("mine"):
+from grpo_recipes.worker.user_code.isolation import contain
+with contain("mine"):
     {fork}
 os.write(1, b"trained\\n")
 """
@@ -118,26 +210,36 @@ def test_a_fork_does_not_train(fork: str) -> None:
 
 
 def test_a_fork_that_is_not_contained_trains_twice() -> None:
-    done = apart(FORKING.format(fork=FORKS["returns"]).replace('with contained("mine")', "if True"))
+    done = apart(FORKING.format(fork=FORKS["returns"]).replace('with contain("mine")', "if True"))
     assert done.stdout.count("trained") == 2
 
 
 def test_a_fork_that_comes_back_in_another_way_is_ended_at_the_next_step() -> None:
     done = apart(
-        "import os, signal, time\nfrom grpo_recipes.worker.user_code.isolation import contained, end_if_fork\n"
-        "with contained('mine'): signal.signal(signal.SIGALRM, lambda *_: os.fork()); signal.alarm(1)\n"
-        "time.sleep(1.5)\nend_if_fork()\nos.write(1, b'trained')\n"
+        "import os, signal, time\nfrom grpo_recipes.worker.user_code.isolation import contain, end_if_fork\n"
+        "import threading\n"
+        "with contain('mine'):\n    signal.signal(signal.SIGUSR2, lambda *_: os.fork())\n"
+        "    threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGUSR2)).start()\n"
+        "time.sleep(1)\ntime.sleep(0.5)\nend_if_fork()\nos.write(1, b'trained')\n"
     )
     assert done.stdout == "trained"
 
 
 @pytest.mark.parametrize(
-    "closing", ["os.close(1); os.close(2)", "os.dup2(os.open('/dev/null', 1), 1)", "os.closerange(0, 3)"]
+    "closing",
+    [
+        "os.close(1); os.close(2)",
+        "os.dup2(os.open('/dev/null', 1), 1)",
+        "os.closerange(0, 3)",
+        "sys.stdout.close()",
+        "sys.stderr.close(); sys.stdout.buffer.close()",
+        "sys.stdout.detach()",
+    ],
 )
 def test_the_output_of_a_process_is_given_back(closing: str) -> None:
     done = apart(
-        "import os\nfrom grpo_recipes.worker.user_code.isolation import contained\n"
-        f"with contained('mine'): {closing}\nprint('seen', flush=True)\nos.write(2, b'seen')\n"
+        "import os, sys\nfrom grpo_recipes.worker.user_code.isolation import contain\n"
+        f"with contain('mine'): {closing}\nprint('seen', flush=True)\nos.write(2, b'seen')\n"
     )
     assert "seen" in done.stdout and "seen" in done.stderr
     assert "reward mine closed or replaced the output of its process" in done.stdout
@@ -193,7 +295,7 @@ def test_a_reward_in_a_thread_is_contained_too() -> None:
     found = []
 
     def call() -> None:
-        with contained("mine"):
+        with contain("mine"):
             os.chdir("/")
         found.append(os.getcwd())
 
@@ -204,7 +306,6 @@ def test_a_reward_in_a_thread_is_contained_too() -> None:
     assert found == [before]
 
 
-NAN = float("nan")
 ANSWERS: dict[str, tuple[list[object], bool]] = {
     "numbers": ([1.0, 0.0], False),
     "a number among NaN": ([NAN, 0.0], False),
@@ -242,13 +343,16 @@ def test_one_reward_that_answers_is_enough() -> None:
 
 
 EVERYTHING = """
-import os, signal, sys, threading, time
-def f(completions, **kwargs):
+import os, signal, sys, threading, time, torch
+def f(completions, trainer_state, **kwargs):
+    trainer_state.max_steps = 7
+    torch.set_default_dtype(torch.float64)
+    torch.manual_seed(0)
     os.chdir("/")
     os.umask(0o777)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     os.environ["WORLD_SIZE"] = "7"
-    os.close(1)
+    sys.stdout.close()
     os.fork()
     threading.Thread(target=time.sleep, args=(500,), name="left").start()
     os.system("sleep 500 &")
@@ -283,5 +387,15 @@ def test_a_run_ends_when_it_has_ended(case: str, tmp_path: Path, warm_python: Pa
     if code == 0:
         steps = [line for line in (folder / "metrics.jsonl").read_text().splitlines() if '"event": "step"' in line]
         assert len(steps) == 1
-        for said in ("changed the working folder", "took over SIGTERM", "set WORLD_SIZE", "left running", "it forked"):
+        for said in (
+            "changed the working folder",
+            "took over SIGTERM",
+            "set WORLD_SIZE",
+            "left running",
+            "it forked",
+            "closed or",
+            "changed trainer_state.max_steps",
+            "set torch's default dtype",
+            "seeded torch's",
+        ):
             assert said in log

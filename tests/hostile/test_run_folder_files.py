@@ -19,16 +19,16 @@ from test_hostile_recipes import command, placed
 from grpo_recipes.contract.exits import Refusal
 from grpo_recipes.contract.files import run_entries
 from grpo_recipes.contract.files.folder_files import make_folder
-from grpo_recipes.contract.files.folder_lock import LAUNCHING, SERVING, TRAINING, Busy, held, holder
+from grpo_recipes.contract.files.folder_lock import LAUNCHING, SERVING, TRAINING, Busy, hold_lock, holder
 from grpo_recipes.contract.metrics import read_all, read_new
 from grpo_recipes.contract.run_record import RunRecord, amend_record, read_record, write_record
 from grpo_recipes.contract.secrets.redacted_file import RedactedFile
-from grpo_recipes.engines.slurm_job import submitted_job
+from grpo_recipes.engines.slurm_job import read_job
 from grpo_recipes.launch.local import launch
-from grpo_recipes.worker._shared.inputs import Refused
 from grpo_recipes.worker._shared.metrics import MetricsLog
 from grpo_recipes.worker._shared.planned import read_plan
 from grpo_recipes.worker._shared.record import Record
+from grpo_recipes.worker._shared.replacing import Refused
 from grpo_recipes.worker.checkpoints.checkpoint import put_in_place, remove_leftovers, remove_old
 from grpo_recipes.worker.run import begin
 from grpo_recipes.worker.run_with_server import ServerEvents
@@ -169,7 +169,7 @@ DEEP = (
     "stalled/rank-0.txt",
     "worker/train.py",
     "worker/__pycache__",
-    "worker/grpo_recipes/worker/__pycache__",
+    "worker/grpo_recipes.zip",
 )
 PASSING = (".removed-final", ".final.writing", ".extended_model.writing")
 
@@ -210,7 +210,7 @@ def test_a_run_folder_that_is_reached_through_a_link_trains(folder: Path) -> Non
 
 
 def _launched(folder: Path) -> None:
-    with held(folder, LAUNCHING):
+    with hold_lock(folder, LAUNCHING):
         pass
 
 
@@ -242,7 +242,6 @@ DOINGS: dict[str, tuple[str, Callable[[Path], object]]] = {
     "lock the server": (SERVING, lambda folder: begin(folder, Record(folder, 0), SERVING, resumed=True)),
     "who holds it": (TRAINING, holder),
     "begin the record": ("run.json", _started),
-    "keep room for the end": (".reserve", _started),
     "set a damaged record aside": ("run.json.damaged", _started),
     "read the record": ("run.json", lambda folder: read_record(str(folder))),
     "write the record": ("run.json", lambda folder: write_record(str(folder), RunRecord())),
@@ -252,7 +251,7 @@ DOINGS: dict[str, tuple[str, Callable[[Path], object]]] = {
     "tell of the server": ("metrics.jsonl", lambda f: ServerEvents(f, Record(f, 0), resumed=True).tell("starting")),
     "read the metrics": ("metrics.jsonl", lambda folder: read_new(str(folder / "metrics.jsonl"), 0)),
     "copy the output": ("train.log", _logged),
-    "read the job": ("job.json", lambda folder: submitted_job(str(folder))),
+    "read the job": ("job.json", lambda folder: read_job(str(folder))),
     "tell the end of a job": ("job_ends.jsonl", lambda folder: after(folder, "1", "none/0", 1, 1)),
     "read the notice": ("vllm_server.json", read_notice),
     "put up the notice": ("vllm_server.json", lambda folder: write_notice(folder, Notice("up", "1"))),
@@ -297,7 +296,6 @@ def test_each_thing_alone_leaves_alone_what_lies_outside(doing: str, kind: str, 
 
 
 HARMFUL: dict[str, Callable[[Path], object]] = {
-    "begin the record": lambda folder: (folder / ".reserve").write_bytes(b"x" * 65536),
     "copy the output": lambda folder: (folder / "train.log").open("a").write("a line"),
     "remove checkpoints": lambda folder: shutil.rmtree((folder / "checkpoints" / "checkpoint-4").resolve()),
     "a new file": lambda folder: (folder / "metrics.jsonl").open("w").close(),
@@ -306,7 +304,6 @@ HARMFUL: dict[str, Callable[[Path], object]] = {
 
 @pytest.mark.parametrize("doing", HARMFUL)
 def test_the_harm_would_be_seen(doing: str, folder: Path) -> None:
-    put(folder, ".reserve", "a link to a file outside")
     put(folder, "train.log", "a link to a file outside")
     put(folder, "checkpoints", "a link to a folder outside")
     put(folder, "metrics.jsonl", "a dangling link")
@@ -363,7 +360,7 @@ TEXTS = {
 READ = {
     "run.json": lambda folder: read_record(str(folder)),
     "metrics.jsonl": lambda folder: list(read_all(str(folder / "metrics.jsonl"))),
-    "job.json": lambda folder: submitted_job(str(folder)),
+    "job.json": lambda folder: read_job(str(folder)),
     "job_ends.jsonl": lambda folder: after(folder, "1", "none/0", 1, 1),
     "vllm_server.json": read_notice,
     TRAINING: holder,

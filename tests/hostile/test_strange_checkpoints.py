@@ -1,4 +1,4 @@
-"""No pickle of a checkpoint is read that this user neither wrote nor allowed, whatever its manifest says of it."""
+"""No pickle of a checkpoint is read that no run of this user wrote and nobody allowed, whatever its manifest says."""
 
 import io
 import json
@@ -14,12 +14,12 @@ from pathlib import Path
 
 import pytest
 
-from grpo_recipes.contract.integrity.checkpoints import judged_checkpoints, strange_pickles, unsafe_names
+from grpo_recipes.contract.integrity.checkpoints import judge_checkpoints, pickles, unsafe_names
 from grpo_recipes.contract.integrity.manifest import MANIFEST
 from grpo_recipes.contract.integrity.run_folder import write_integrity
-from grpo_recipes.contract.integrity.seal import Key, sealed, user_key
-from grpo_recipes.worker._shared.inputs import Refused
+from grpo_recipes.contract.integrity.seal import seal_content
 from grpo_recipes.worker._shared.planned import read_plan
+from grpo_recipes.worker._shared.replacing import Refused
 from grpo_recipes.worker.checkpoints.checkpoint import own_digests
 from grpo_recipes.worker.resume.resuming import checkpoint_to_resume
 
@@ -72,12 +72,8 @@ def grpo_run(place: Path, *words: str, python: str = sys.executable) -> tuple[in
 
 @pytest.fixture(scope="session")
 def trained_place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the user's key is, and the runs that are copied."""
-    place = tmp_path_factory.mktemp("trained")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_CONFIG_HOME", str(place / "config"))
-        user_key(make=True)
-    return place
+    """Where the user's list of allowed code is, and the runs that are copied."""
+    return tmp_path_factory.mktemp("trained")
 
 
 @pytest.fixture(scope="session")
@@ -104,11 +100,9 @@ def runs(trained_place: Path, warm_python: Path) -> Runs:
 
 
 @pytest.fixture
-def place(trained_place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder of the test's own for the same user, who has allowed nothing."""
-    (tmp_path / "config" / "grpo-run").mkdir(parents=True)
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of the test's own."""
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-    shutil.copy2(trained_place / "config" / "grpo-run" / "key", tmp_path / "config" / "grpo-run" / "key")
     return tmp_path
 
 
@@ -132,19 +126,21 @@ def canary(place: Path) -> bytes:
 
 
 def copied(run_folder: Path, place: Path) -> tuple[Path, Path]:
-    """A copy of a run folder, and its newest checkpoint."""
+    """A copy of a run folder, and its newest checkpoint, for the same user, whose list has what the run wrote."""
+    if (run_folder.parent / "config").exists():
+        shutil.copytree(run_folder.parent / "config", place / "config")
     shutil.copytree(run_folder, place / "run", symlinks=True)
-    newest = next(judged_checkpoints(place / "run" / "checkpoints")).folder
+    newest = next(judge_checkpoints(place / "run" / "checkpoints")).folder
     return place / "run", newest
 
 
-def told_anew(checkpoint: Path, key: Key | None = None, **changes: object) -> None:
-    """Gives a checkpoint a manifest for the files that it has now, as whoever owns the key would."""
+def told_anew(checkpoint: Path, **changes: object) -> None:
+    """Gives a checkpoint a manifest for the files that it has now, as anybody can."""
     content = json.loads((checkpoint / MANIFEST).read_text())
     (checkpoint / MANIFEST).unlink()
     digests = {**own_digests(checkpoint, 0, 1)}
     files = {name: {"bytes": found.size, "sha256": found.sha256} for name, found in digests.items()}
-    (checkpoint / MANIFEST).write_text(sealed("checkpoint", {**content, "files": files, **changes}, key))
+    (checkpoint / MANIFEST).write_text(seal_content("checkpoint", {**content, "files": files, **changes}))
 
 
 def older(checkpoint: Path) -> None:
@@ -154,36 +150,20 @@ def older(checkpoint: Path) -> None:
 
 
 def made_older(checkpoint: Path) -> None:
-    told_anew(checkpoint, STRANGER)
+    told_anew(checkpoint)
     content = json.loads((checkpoint / MANIFEST).read_text())
     del content["seal"]
     sizes = {name: found["bytes"] for name, found in content["files"].items()}
     (checkpoint / MANIFEST).write_text(json.dumps({**content, "checkpoint": 1, "files": sizes}))
 
 
-def without_key(checkpoint: Path) -> None:
-    """A manifest as grpo-run writes it where there can be no key."""
-    before = os.environ["XDG_CONFIG_HOME"]
-    os.environ["XDG_CONFIG_HOME"] = os.devnull
-    try:
-        told_anew(checkpoint)
-    finally:
-        os.environ["XDG_CONFIG_HOME"] = before
-
-
-STRANGER = Key(b"\7" * 32, "feedfeedfeedfeed")
 # How an attacker writes the manifest anew.
-FORMS: dict[str, Callable[[Path], None]] = {
-    "signed with another key": lambda checkpoint: told_anew(checkpoint, STRANGER),
-    "signed by nobody": without_key,
-    "of an older grpo-run": older,
-}
+FORMS: dict[str, Callable[[Path], None]] = {"sealed anew": told_anew, "of an older grpo-run": older}
 # Named by the manifest, or not seen at all: nothing is gone on with.
 REFUSED_FORMS: dict[str, Callable[[Path], None]] = {
     "not touched": lambda checkpoint: None,
-    "with the id of your key": lambda checkpoint: told_anew(checkpoint, Key(b"\7" * 32, user_key(make=False).id)),
     "of a model": lambda checkpoint: (checkpoint / MANIFEST).write_text(
-        sealed("model", json.loads((checkpoint / MANIFEST).read_text()), STRANGER)
+        seal_content("model", json.loads((checkpoint / MANIFEST).read_text()))
     ),
     "of an older grpo-run, with your seal": lambda checkpoint: (checkpoint / MANIFEST).write_text(
         (checkpoint / MANIFEST).read_text().replace('"checkpoint": 2', '"checkpoint": 1')
@@ -224,7 +204,7 @@ def test_each_file_that_was_replaced_is_noticed(kind: str, form: str, runs: Runs
         before = (checkpoint / name).read_bytes()
         (checkpoint / name).write_bytes(canary(place))
         REFUSED_FORMS[form](checkpoint)
-        newest = next(judged_checkpoints(folder / "checkpoints", contents=True))
+        newest = next(judge_checkpoints(folder / "checkpoints", contents=True))
         assert newest.folder == checkpoint
         assert newest.reason is not None, name
         (checkpoint / name).write_bytes(before)
@@ -236,15 +216,15 @@ def test_each_file_that_was_replaced_is_noticed(kind: str, form: str, runs: Runs
 @pytest.mark.parametrize("form", FORMS)
 def test_pickles_of_a_stranger_are_named_and_not_read(form: str, runs: Runs, place: Path) -> None:
     folder, checkpoint = copied(runs("zero2"), place)
-    pickles = unsafe_names(json.loads((checkpoint / MANIFEST).read_text())["files"])
-    assert len(pickles) == 3
-    for name in pickles:
+    names = unsafe_names(json.loads((checkpoint / MANIFEST).read_text())["files"])
+    assert len(names) == 3
+    for name in names:
         before = (checkpoint / name).read_bytes()
         (checkpoint / name).write_bytes(canary(place))
         FORMS[form](checkpoint)
         with pytest.raises(Refused, match="was not written by you, and reading it may run code") as refused:
             checkpoint_to_resume(folder, read_plan(folder))
-        assert all(one in str(refused.value) for one in pickles)
+        assert all(one in str(refused.value) for one in names)
         assert re.search(r"--allow-code [0-9a-f]{64}$", str(refused.value))
         (checkpoint / name).write_bytes(before)
     assert not (place / "canary").exists()
@@ -289,23 +269,19 @@ def test_the_states_of_deepspeed_are_those_of_the_checkpoint(form: str, text: st
         (checkpoint / name).unlink()  # nothing in it is a pickle now
     (checkpoint / "latest").write_text(text)
     FORMS[form](checkpoint)
-    newest = next(judged_checkpoints(folder / "checkpoints", contents=True))
+    newest = next(judge_checkpoints(folder / "checkpoints", contents=True))
     assert newest.reason == "latest names no folder of it"
 
 
 @pytest.mark.stack
-@pytest.mark.parametrize("harm", ["gone", "a link", "read by others", "another one"])
-def test_without_your_key_nothing_is_yours(harm: str, runs: Runs, place: Path) -> None:
+@pytest.mark.parametrize("harm", ["gone", "cut off", "another one"])
+def test_without_your_list_nothing_is_yours(harm: str, runs: Runs, place: Path) -> None:
     folder, _ = copied(runs("zero2"), place)
-    key = place / "config" / "grpo-run" / "key"
-    if harm == "read by others":
-        key.chmod(0o644)
-    else:
-        key.rename(place / "kept")
-    if harm == "a link":
-        key.symlink_to(place / "kept")
-    elif harm == "another one":
-        user_key(make=True)
+    shutil.rmtree(place / "config", ignore_errors=True)
+    if harm != "gone":
+        (place / "config" / "grpo-run").mkdir(parents=True)
+        text = json.dumps({"allowed": ["0" * 64]})
+        (place / "config" / "grpo-run" / "allowed.json").write_text(text if harm == "another one" else text[:20])
     with pytest.raises(Refused, match="was not written by you"):
         checkpoint_to_resume(folder, read_plan(folder))
 
@@ -315,7 +291,7 @@ def test_where_torch_reads_pickles_as_they_are_all_of_them_are_asked_for(
     runs: Runs, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder, checkpoint = copied(runs("full"), place)
-    told_anew(checkpoint, STRANGER)
+    told_anew(checkpoint)
     assert checkpoint_to_resume(folder, read_plan(folder))[0] == checkpoint
     monkeypatch.setenv("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", "1")
     with pytest.raises(Refused, match=r"optimizer\.pt, rng_state\.pth, scheduler\.pt are pickles"):
@@ -340,7 +316,7 @@ def test_what_is_read_of_a_strangers_checkpoint_runs_nothing(
     folder, checkpoint = copied(runs(kind), place)
     (checkpoint / (instead_of or name)).unlink()
     (checkpoint / name).write_bytes(canary(place))
-    told_anew(checkpoint, STRANGER)
+    told_anew(checkpoint)
     code, output = grpo_run(place, str(folder), "--resume", python=str(warm_python / "python"))
     assert f"resumed from {checkpoint.name}" in (folder / "train.log").read_text(), output
     assert code == (0 if name == "training_args.bin" else 1), output
@@ -355,7 +331,7 @@ def test_a_strangers_states_of_deepspeed_are_read_when_they_were_allowed(
     folder, checkpoint = copied(runs("zero2"), place)
     states = next(checkpoint.glob("global_step*/mp_rank_00_model_states.pt"))
     states.write_bytes(canary(place))
-    told_anew(checkpoint, STRANGER)
+    told_anew(checkpoint)
 
     code, output = grpo_run(place, str(folder), "--resume")
     assert code == 2, output
@@ -366,9 +342,9 @@ def test_a_strangers_states_of_deepspeed_are_read_when_they_were_allowed(
     assert f"{checkpoint.name} was not written by you, and reading it may run code" in said
     assert not (place / "canary").exists()
 
-    judged = next(judged_checkpoints(folder / "checkpoints"))
+    judged = next(judge_checkpoints(folder / "checkpoints"))
     assert judged.manifest is not None
-    found = strange_pickles(judged.folder, judged.manifest)
+    found = pickles(judged.folder, judged.manifest)
     assert found is not None and found[1] in output and found[1] in said
     grpo_run(place, str(folder), "--resume", "--allow-code", found[1], python=python)
     assert (place / "canary").exists()  # the harm is seen where the defence is taken away

@@ -69,7 +69,6 @@ TALK: dict[str, tuple[list[str], int]] = {
     "profile of nothing": (["profile", "nothing.yaml", "-o", "OUT.jsonl"], 2),
     "generate of nothing": (["generate", "nothing", "1+1="], 2),
     "chat of nothing": (["chat", "nothing"], 2),
-    "serve of nothing": (["serve", "nothing"], 2),
     "report of nothing": (["report", "nothing", "-o", "OUT"], 2),
 }
 COMMON = {**ANSWERS, **TALK}

@@ -10,7 +10,7 @@ import pytest
 
 from grpo_recipes.contract.exits import Refusal
 from grpo_recipes.engines.slurm import follow_job, launch_job
-from grpo_recipes.engines.slurm_job import SubmittedJob, is_queued, submitted_job
+from grpo_recipes.engines.slurm_job import SubmittedJob, is_queued, read_job
 
 SCONTROL = """#!/bin/sh
 echo "$@" >> {calls}
@@ -71,19 +71,19 @@ IDS = ("", "0", "-1", "12;x", "--all", "12 13", "1\n", "١٢", "12_3", "9" * 30,
 @pytest.mark.parametrize("job", IDS, ids=repr)
 def test_what_is_no_number_of_a_job_is_asked_of_nobody(job: object, folder: Path) -> None:
     named(folder, job)
-    assert submitted_job(str(folder)) is None and not is_queued(str(folder))
+    assert read_job(str(folder)) is None and not is_queued(str(folder))
     assert not (folder.parent / "calls").exists()
 
 
 @pytest.mark.parametrize("cluster", ["", "-x", "a b", "a,b", "a\n", 5, [], "--all"], ids=repr)
 def test_nor_is_what_is_no_cluster(cluster: object, folder: Path) -> None:
     named(folder, "12", cluster)
-    assert submitted_job(str(folder)) is None
+    assert read_job(str(folder)) is None
 
 
 def test_a_number_and_a_cluster_are_read(folder: Path) -> None:
     named(folder, 12, "north-1")
-    assert submitted_job(str(folder)) == SubmittedJob("12", "north-1")
+    assert read_job(str(folder)) == SubmittedJob("12", "north-1")
 
 
 def test_a_job_that_ends_while_it_is_followed_is_not_submitted_again(folder: Path) -> None:

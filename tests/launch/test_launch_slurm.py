@@ -6,7 +6,7 @@ import pytest
 
 from grpo_recipes.contract.exits import Refusal
 from grpo_recipes.engines.slurm import launch_job
-from grpo_recipes.engines.slurm_job import SubmittedJob, clean_environment, is_queued, remember, submitted_job
+from grpo_recipes.engines.slurm_job import SubmittedJob, clean_environment, is_queued, read_job, remember
 
 
 def test_a_machine_that_submits_no_jobs_is_told_where_to_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -17,10 +17,10 @@ def test_a_machine_that_submits_no_jobs_is_told_where_to_go(tmp_path: Path, monk
 
 
 def test_a_job_is_known_again(tmp_path: Path) -> None:
-    assert submitted_job(str(tmp_path)) is None
+    assert read_job(str(tmp_path)) is None
     assert not is_queued(str(tmp_path))
     remember(str(tmp_path), SubmittedJob("7", "big"))
-    assert submitted_job(str(tmp_path)) == SubmittedJob("7", "big")
+    assert read_job(str(tmp_path)) == SubmittedJob("7", "big")
     assert SubmittedJob("7", "big").words("scancel", "7") == ["scancel", "--clusters=big", "7"]
 
 

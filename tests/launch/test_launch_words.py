@@ -436,11 +436,13 @@ def test_the_summary_names_the_step_that_is_handed_over() -> None:
             "before": {"step": 0, "count": 9, "reward": 0.4},
             "after": {"step": 60, "reward": 0.5},
             "best": best,
+            "chosen_from": [20, 40, 60],
+            "cross_validated": {"steps": [40, 20], "reward": 0.55, "intervals": intervals},
         },
         final="final",
         final_step=40,
     )
-    assert summary(record).splitlines()[:8] == [
+    assert summary(record).splitlines()[:9] == [
         "completed at step 60 of 100",
         "  ended early, at step 60 of 100: 2 evaluations and none better than that of step 40",
         "  verdict     better than before: reward 0.4 -> 0.6, +0.2 [+0.1, +0.3] [VRD001]",
@@ -448,6 +450,7 @@ def test_the_summary_names_the_step_that_is_handed_over() -> None:
         "  held out    after:  reward 0.5",
         "  held out    best:   reward 0.6 [0.5, 0.7]  (9 rows, 95% intervals), step 40",
         "              change: reward +0.2 [+0.1, +0.3]",
+        "              on rows that did not choose the step: reward 0.55 [0.5, 0.7]",
         "  model       final, of step 40, the best evaluation",
     ]
     last = dataclasses.replace(record, step=40, message=None)

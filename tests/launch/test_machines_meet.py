@@ -223,7 +223,7 @@ def test_a_machine_with_a_different_plan_ends_all_and_is_named(folder: Path, sta
 
 
 def test_a_machine_with_a_different_stack_ends_all_and_is_named(folder: Path, started: Start) -> None:
-    change = "rendezvous.installed = lambda: {'trl': '1.15.0', 'torch': '2.13.0'}"
+    change = "rendezvous.package_versions = lambda: {'trl': '1.15.0', 'torch': '2.13.0'}"
     machines = [started(folder, 0, change=change), started(folder, 1, change=change.replace("1.15", "1.16"))]
     for code, output in map(end, machines):
         assert code == 3, output

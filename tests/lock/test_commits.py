@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from project import STACK, drift_of, make_project, states
 
-from grpo_recipes.user_files.model_config import cached_commit
+from grpo_recipes.user_files.model_config import commit_in_cache
 
 OLD, NEW = "a" * 40, "b" * 40
 HUB_RECIPE = {"model": {"model_name_or_path": "owner/model"}, "tokenizer": None, "evaluation": None}
@@ -41,13 +41,13 @@ def _planned(project: Path, grpo_run: Callable) -> Path:
 
 
 def test_a_commit_is_known_of_itself_of_the_cache_or_not_at_all(hub_cache: Path) -> None:
-    assert cached_commit("owner/model", NEW) == NEW
-    assert cached_commit("owner/model") is None
+    assert commit_in_cache("owner/model", NEW) == NEW
+    assert commit_in_cache("owner/model") is None
     _cached(hub_cache, OLD)
-    assert cached_commit("owner/model") == cached_commit("owner/model", "main") == OLD
-    assert cached_commit("owner/model", kind="datasets") is None
+    assert commit_in_cache("owner/model") == commit_in_cache("owner/model", "main") == OLD
+    assert commit_in_cache("owner/model", kind="datasets") is None
     _cached(hub_cache, NEW, "datasets--owner--model")
-    assert cached_commit("owner/model", kind="datasets") == NEW
+    assert commit_in_cache("owner/model", kind="datasets") == NEW
 
 
 def test_a_plan_stays_at_its_commit_when_the_branch_has_moved(

@@ -16,7 +16,7 @@ from grpo_recipes.user_files.digests import KEPT_FROM_BYTES, UNSETTLED_NS, file_
 def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A cache of this test alone."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    digests._known.cache_clear()
+    digests._read_digests.cache_clear()
     return tmp_path / "cache" / "grpo-run" / "digests.json"
 
 
@@ -46,7 +46,7 @@ def test_a_large_file_is_read_once(large: Path, own_cache: Path) -> None:
     first = file_content(str(large))
     kept = json.loads(own_cache.read_text())
     own_cache.write_text(json.dumps({path: [*row[:-2], "0" * 64, None] for path, row in kept.items()}))
-    digests._known.cache_clear()
+    digests._read_digests.cache_clear()
     assert file_content(str(large)).sha256 == "0" * 64, "what was kept is taken"
     assert file_content(str(large), count_rows=True) == digests.FileContent(first.sha256, 1), "rows were not kept"
 
@@ -95,7 +95,7 @@ def test_a_broken_cache_is_no_cache(large: Path, own_cache: Path) -> None:
     own_cache.parent.mkdir(parents=True)
     for text in ("", "[]", '{"x": 1}', "{", "[" * 100_000):
         own_cache.write_text(text)
-        digests._known.cache_clear()
+        digests._read_digests.cache_clear()
         assert file_content(str(large)).sha256 == hashlib.sha256(large.read_bytes()).hexdigest()
 
 

@@ -3,6 +3,7 @@
 import json
 import os
 import shlex
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -128,7 +129,7 @@ def test_a_recipe_with_resume_is_told_its_runs_and_which_can_be_gone_on_with(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     recipe = str(Path(__file__).parents[2] / "recipes" / "quickstart.yaml")
-    assert "= because: it has no runs in runs/" in grpo_run(recipe, "--resume").err
+    assert "= because: none of its runs is in a folder here, or in runs/" in grpo_run(recipe, "--resume").err
     stack = "trl==1.16.0,transformers==5.23.0,peft==0.21.2,accelerate==1.15.0,torch==2.13.0,gpus=0"
     ends = {"failed": 1, "interrupted": 3, "completed": 9, "planned": None}
     for place, (name, step) in enumerate(ends.items()):
@@ -137,6 +138,11 @@ def test_a_recipe_with_resume_is_told_its_runs_and_which_can_be_gone_on_with(
         os.utime(run / "plan.json", (place, place))
         if step is not None:
             (run / "run.json").write_text(json.dumps({"run": 1, "status": name, "step": step, "max_steps": 9}))
+    beside = tmp_path / "kk"
+    assert grpo_run(recipe, "--dry-run", "--target", stack, "--out", str(beside)).code == 0
+    (beside / "run.json").write_text(json.dumps({"run": 1, "status": "interrupted", "step": 2, "max_steps": 9}))
+    assert "= fix: grpo-run kk --resume" in grpo_run(recipe, "--resume").err
+    shutil.rmtree(beside)
     answer = grpo_run(recipe, "--resume")
     assert (answer.code, answer.out) == (2, "")
     assert answer.err.splitlines()[1:] == [

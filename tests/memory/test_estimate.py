@@ -13,6 +13,16 @@ FULL = Update(4, 2, None, None, True, "sdpa", 8, 512, 1024, 4, "adamw_torch_fuse
 ADAPTED = FULL._replace(weight_width=2, adapter=Adapter(16, "all-linear", width=4))
 FOUR_BITS = ADAPTED._replace(four_bits=FourBits(2, True), adapter=Adapter(16, "all-linear", width=2))
 ALONE = Layout("single", 1, "transformers", 32)
+SMOLLM2: dict[str, object] = {
+    "model_type": "llama",
+    "hidden_size": 576,
+    "intermediate_size": 1536,
+    "num_hidden_layers": 30,
+    "num_attention_heads": 9,
+    "num_key_value_heads": 3,
+    "vocab_size": 49152,
+    "tie_word_embeddings": True,
+}
 EIGHT = ALONE._replace(processes=8)
 
 
@@ -189,6 +199,29 @@ def test_a_server_leaves_generation_to_others() -> None:
 def test_a_process_of_the_cpu_has_no_context_of_a_gpu() -> None:
     found = estimate(SMALL, FULL._replace(device="cpu"), EIGHT)
     assert {term.name for phase in found.phases for term in phase.terms}.isdisjoint(("context", "communicators"))
+
+
+@pytest.mark.parametrize(("rows", "measured_gib"), [(4, 4.1), (8, 6.7), (32, 19.6)])
+def test_an_adapters_update_on_a_cpu_is_what_a_run_held(rows: int, measured_gib: float) -> None:
+    """SmolLM2-135M on the sums of `make real`, with completions of up to 192 tokens."""
+    update = Update(
+        4,
+        None,
+        None,
+        Adapter(16, "all-linear", width=4),
+        False,
+        "sdpa",
+        rows,
+        32,
+        192,
+        32 // rows,
+        "adamw_torch_fused",
+        "fused",
+        device="cpu",
+    )
+    found = estimate(SMOLLM2, update, ALONE._replace(sequences=32)).peak()
+    assert found is not None
+    assert found.total() / GIB == pytest.approx(measured_gib, rel=0.05)
 
 
 def test_a_cache_of_a_fixed_size_is_held_instead_of_the_share() -> None:

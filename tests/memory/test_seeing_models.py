@@ -141,9 +141,6 @@ def test_it_is_an_error_where_weights_alone_do_not_fit(tmp_path: Path, gpu: str,
     assert dict(rules).get("MEM001") == severity
 
 
-# Against the installed libraries.
-
-
 @pytest.mark.stack
 @pytest.mark.parametrize("family", PUBLISHED)
 def test_parameters_are_those_of_the_class(family: str) -> None:

@@ -1,21 +1,35 @@
-"""Runs `grpo-run preflight` as a user does, on small data with the quickstart's model."""
+"""Runs `grpo-run preflight` on small data with the quickstart's model."""
 
 import json
 import os
-import subprocess
+import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from preflight_runs import Answer, command
 
+from grpo_recipes.cli.main import main
+
 
 @pytest.fixture
-def preflight(tmp_path: Path, warm_python: Path) -> Callable[..., Answer]:
+def preflight(
+    tmp_path: Path, warm_python: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> Callable[..., Answer]:
+    """Calls the command in this process; what it tries, it tries in a process of its own as always."""
+
     def run(*arguments: str) -> Answer:
-        words, environment = command(tmp_path, *arguments, python=str(warm_python / "python"))
-        done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, env=environment, timeout=300)
-        return Answer(done.returncode, done.stdout, done.stderr, os.listdir(tmp_path / "tmp"))
+        words, environment = command(tmp_path, *arguments)
+        with monkeypatch.context() as changed, pytest.raises(SystemExit) as ended:
+            for name, value in environment.items():
+                changed.setenv(name, value)
+            changed.setattr(sys, "executable", str(warm_python / "python"))
+            changed.setattr(tempfile, "tempdir", None)
+            changed.chdir(tmp_path)
+            main(words[3:])
+        captured = capfd.readouterr()
+        return Answer(int(ended.value.code or 0), captured.out, captured.err, os.listdir(tmp_path / "tmp"))
 
     return run
 

@@ -17,20 +17,26 @@ from grpo_recipes.contract.findings.finding import mistake
 from grpo_recipes.contract.plan import Reward
 from grpo_recipes.contract.plan_machine import Batch
 from grpo_recipes.explain.pages import known_ids
-from grpo_recipes.worker._shared.inputs import Refused
+from grpo_recipes.worker._shared.replacing import Refused
 from grpo_recipes.worker.preflight._shared.reward_seen import Call, RewardSeen
-from grpo_recipes.worker.preflight._shared.seen import Options, Rows, Seen
+from grpo_recipes.worker.preflight._shared.seen import DeclaredEnds, Options, Rows, Seen, spread
 from grpo_recipes.worker.preflight.checks import (
     chat_template_renders,
+    gold_is_an_answer,
     prompts_are_not_empty,
+    prompts_are_rendered_once,
+    prompts_hold_no_answers,
     reward_models_are_not_tested,
     rewards_are_fast,
     rewards_are_given,
     rewards_teach,
+    right_answers_differ,
+    stops_end_no_answer,
+    values_are_read_as_written,
 )
 from grpo_recipes.worker.preflight.checks.rows_can_be_used import of_problem, of_refused
-from grpo_recipes.worker.preflight.summary import trials
-from grpo_recipes.worker.user_code.reward_call import called
+from grpo_recipes.worker.preflight.trials import trials
+from grpo_recipes.worker.user_code.reward_call import call_reward
 
 CHECKS = Path(__file__).parents[2] / "grpo_recipes" / "worker" / "preflight" / "checks"
 STACK = "trl==1.16.0,transformers==5.23.0,gpus=0"
@@ -48,13 +54,10 @@ BATCH = Batch(micro_batch=32, accumulation=4, steps_per_generation=4, num_genera
 
 
 def _called(function: Callable[..., Any], count: int = 2, **given: Any) -> dict[str, Any]:
-    return called(function, given, count, "", contextlib.nullcontext())
+    return call_reward(function, given, count, "", contextlib.nullcontext())
 
 
-@pytest.mark.stack
 def test_rows_are_drawn_from_all_parts_of_the_data_and_the_same_ones_each_time() -> None:
-    from grpo_recipes.worker.preflight.inspect import spread
-
     places = spread(1000, 10, seed=3)
     assert [place // 100 for place in places] == list(range(10))
     assert places == spread(1000, 10, seed=3) != spread(1000, 10, seed=4)
@@ -99,11 +102,11 @@ def test_only_an_argument_of_the_reward_itself_is_a_missing_column(tmp_path: Pat
     path.write_text("def inner(x): pass\n\ndef outer(**kwargs):\n    return inner()\n\ndef wants(tests): pass\n")
     names: dict[str, Any] = {}
     exec(compile(path.read_text(), str(path), "exec"), names)
-    outer = called(names["outer"], {}, 1, str(tmp_path), contextlib.nullcontext())
+    outer = call_reward(names["outer"], {}, 1, str(tmp_path), contextlib.nullcontext())
     assert (outer["kind"], outer["missing"], outer["place"]) == ("raised", [], "mine.py:4: return inner()")
-    wants = called(names["wants"], {}, 1, str(tmp_path), contextlib.nullcontext())
+    wants = call_reward(names["wants"], {}, 1, str(tmp_path), contextlib.nullcontext())
     assert wants["missing"] == ["tests"]
-    more = called(names["wants"], {"tests": [], "solution": []}, 1, str(tmp_path), contextlib.nullcontext())
+    more = call_reward(names["wants"], {"tests": [], "solution": []}, 1, str(tmp_path), contextlib.nullcontext())
     assert more["unexpected"] == "solution"
 
 
@@ -136,6 +139,62 @@ def test_right_answers_are_the_reference_as_it_is_and_in_the_tags_that_are_asked
         assert made.texts["gold in tags"] == ["<think>\nbecause of the above\n</think>\n<answer>\n2\n</answer>"]
         assert (made.texts["gold"], made.texts["empty"]) == (["2"], [""])
         assert "another row's gold" not in made.texts, "there is no other row"
+
+
+@pytest.mark.parametrize(
+    ("asked", "right"),
+    [
+        ("End with a line '#### <number>'.", "#### 2"),
+        ("Explain, then end with 'Answer: <number>'.", "Answer: 2"),
+        ('Finish with a JSON object: {"answer": <number>}', '{"answer": 2}'),
+        ("End with 'Choice: ' and the letter.", "Choice: 2"),
+        ("End with Answer: N.", "Answer: 2"),
+        ("Think, then answer.", None),
+    ],
+)
+def test_right_answers_are_tried_in_the_form_that_every_prompt_asks_for(asked: str, right: str | None) -> None:
+    made = trials([_row(f"{asked} {sum_}", solution="2") for sum_ in ("1+1=", "0+2=")], ["solution"], (), seed=0)
+    assert made.texts.get("gold in the asked form", [None])[0] == right
+    assert "gold in tags" not in made.texts, "a placeholder is no tag"
+
+
+OPEN, CLOSED = "<think>\n", "<think>\n\n</think>\n\n"
+
+
+@pytest.mark.parametrize(
+    ("prefill", "in_tags", "after_thinking"),
+    [
+        (
+            OPEN,
+            "because of the above\n</think>\n<answer>\n2\n</answer>",
+            "because of the above\n</think>\n2",
+        ),
+        (CLOSED, "<answer>\n2\n</answer>", None),
+        ("<think>\nso\n</think>\n<answer>", "2\n</answer>", "because of the above\n</answer>\n2"),
+    ],
+)
+def test_right_answers_are_what_a_model_writes_after_the_prefill(
+    prefill: str, in_tags: str, after_thinking: str | None
+) -> None:
+    rows, tags = [_row("1+1=", solution="2")], Reward("shipped", "tag_format", "tag_format", 1.0)
+    own = Reward("python", "mine", "mine.py:mine", 1.0)
+    made = trials(rows, ["solution"], (tags, own), 0, [prefill])
+    assert (made.texts["gold"], made.texts["gold in tags"]) == (["2"], [in_tags])
+    assert made.texts["prefill and gold"] == [prefill + in_tags]
+    plain = trials(rows, ["solution"], (), 0, [prefill])
+    assert plain.texts.get("gold in tags") == (None if after_thinking is None else [after_thinking])
+    assert "prefill and gold" not in plain.texts, "shipped rewards judge both by themselves"
+    assert trials([_row("1+1=", solution='{"a": 2}')], [], (), 0, ['{"a": ']).texts["gold"] == [" 2}"]
+
+
+def test_right_answers_are_also_tried_as_a_model_writes_them() -> None:
+    boxed = Reward("shipped", "accuracy", "accuracy", 1.0)
+    texts = ["2", "so\n#### 1,000", r"so $x$ is \boxed{\frac{1}{2}}", "the total is $30$ km", r"$\pi$"]
+    made = trials([_row("a", solution=text) for text in texts], [], (boxed,), 0)
+    assert made.texts["gold's answer"] == ["2", "1,000", r"\frac{1}{2}", *texts[3:]]
+    wanted = ["2", "1,000", r"\frac{1}{2}", "30", r"\pi"]
+    assert made.texts[r"gold in \boxed{}"] == [rf"\boxed{{{text}}}" for text in wanted]
+    assert "gold's answer" not in trials([_row("a", solution="2")], [], (), 0).texts
 
 
 def test_without_a_reference_there_are_only_empty_and_garbage_completions() -> None:
@@ -214,7 +273,7 @@ def test_what_was_played_is_shown_turn_by_turn() -> None:
 
 
 def test_calls_are_made_of_the_types_of_a_schema() -> None:
-    from grpo_recipes.worker.preflight.play_tools import made_calls
+    from grpo_recipes.worker.preflight.made_calls import made_calls
 
     def calls(required: list[str] | None = None, /, **properties: Any) -> list[dict[str, Any]]:
         parameters = {"properties": properties, **({} if required is None else {"required": required})}
@@ -236,7 +295,12 @@ def test_calls_are_made_of_the_types_of_a_schema() -> None:
 
 
 def _seen(*rewards: RewardSeen, **more: Any) -> Seen:
-    plan: Any = SimpleNamespace(expect=SimpleNamespace(world_size=2), model=SimpleNamespace(path="./model"))
+    plan: Any = SimpleNamespace(
+        expect=SimpleNamespace(world_size=2),
+        model=SimpleNamespace(path="./model"),
+        data=SimpleNamespace(columns={"solution": "{{ answer }}"}, prompt="{{ question }}"),
+        findings=(),
+    )
     more = {"data": SimpleNamespace(), **more}
     return Seen(plan, Options(batch=BATCH, **{**OPTIONS, "max_steps": 100}), rewards=list(rewards), **more)
 
@@ -284,6 +348,122 @@ def test_rows_without_any_reward_are_one_mistake() -> None:
     one = _seen(_gave([None, None, 1.0, 0.0]), data=data, sample=[0, 1])
     (fault,) = rewards_are_given.check(one)
     assert (fault.severity, fault.because[0]) == ("warning", "rows 1")
+
+
+def _judged(values: dict[str, list[float | None]], **more: Any) -> RewardSeen:
+    """A reward that gave these values, by kind of completion."""
+    entries = [(row, case) for case, of_case in values.items() for row in range(len(of_case))]
+    given = [value for of_case in values.values() for value in of_case]
+    call = Call("all", "own", "values", entries, given)
+    return RewardSeen(0, "mine", **{"kind": "python", "weight": 1.0, "calls": (call,), **more})
+
+
+def _with_rows(*rewards: RewardSeen, prompts: list[Any], **columns: list[Any]) -> Seen:
+    from datasets import Dataset
+
+    count = len(prompts)
+    rows = Dataset.from_dict({"prompt": prompts, **columns})
+    data = Rows("dataset", count, rows, prompts, range(count))
+    return _seen(*rewards, data=data, sample=list(range(count)), gold="column solution", reference="solution")
+
+
+@pytest.mark.stack
+def test_a_reward_that_looks_for_the_prefill_is_told_of_it() -> None:
+    values: dict[str, list[float | None]] = {"gold": [0.0], "empty": [0.0], "prefill and gold": [1.0]}
+    seen = _with_rows(_judged(values), prompts=["1+1="], solution=["2"])
+    seen.prefills = ["<think>\n"]
+    (fault,) = rewards_teach.check(seen)
+    assert fault.message == "reward mine gives at most 0, but 1 behind '<think>\\n'"
+    assert str(fault.fix).startswith("add a parameter prefills=None")
+    seen.rewards = [_judged({**values, "gold": [1.0]})]
+    assert not list(rewards_teach.check(seen))
+
+
+@pytest.mark.stack
+def test_a_number_that_is_compared_with_a_text_is_named() -> None:
+    values: dict[str, list[float | None]] = {"gold": [0.0], "empty": [0.0]}
+    seen = _with_rows(_judged(values, parameters=("answer",)), prompts=["1+1="], answer=[2], solution=["2"])
+    (fault,) = rewards_teach.check(seen)
+    assert fault.fix == (
+        'answer is the number 2, which equals no text: columns: {answer: "{{ answer }}"} under dataset, which makes it'
+        " text; or compare it with str(answer)"
+    )
+    seen.rewards = [_judged(values)]
+    (fault,) = rewards_teach.check(seen)
+    assert fault.fix is not None and "number" not in fault.fix
+
+
+@pytest.mark.stack
+def test_answers_that_no_model_writes_are_named() -> None:
+    texts = ["2", "so\n#### 4"]
+    is_whole = _judged({"gold": [1.0, 1.0], "gold's answer": [1.0, 0.0]}, parameters=("solution",))
+    seen = _with_rows(is_whole, prompts=["a", "b"], solution=texts)
+    seen.trial_texts = {"gold": texts, "gold's answer": ["2", "4"]}
+    (fault,) = gold_is_an_answer.check(seen)
+    assert fault.message == "the right answers of 1 of 2 rows are paid only as whole solutions by mine"
+    assert str(fault.fix) == "only the answer: solution: \"{{ answer.split('####')[-1] | trim }}\""
+    seen.rewards = [_judged({"gold": [1.0, 1.0], "gold's answer": [1.0, 1.0]}, parameters=("solution",))]
+    assert not list(gold_is_an_answer.check(seen))
+
+
+def test_a_stop_inside_of_right_answers_is_named() -> None:
+    seen = _seen(_judged({"gold in tags": [1.0], "empty": [0.0]}))
+    seen.trial_texts = {"gold in tags": ["<think>\nso\n</think>\n<answer>\n2\n</answer>"]}
+
+    def named(*stops: str) -> list[str]:
+        seen.ends = DeclaredEnds((), (), stops)
+        return [fault.message for fault in stops_end_no_answer.check(seen)]
+
+    assert named("</answer>", "###") == []
+    assert named("</think>") == ["stop '</think>' ends right answers before they are complete"]
+    seen.rewards = [_judged({"gold in tags": [0.0], "empty": [0.0]})]
+    assert named("</think>") == [], "no reward pays the answer in tags"
+
+
+@pytest.mark.stack
+def test_one_right_answer_for_all_rows_is_named() -> None:
+    def named(answers: list[str], **more: Any) -> list[str]:
+        seen = _with_rows(_judged({"gold": [1.0]}, **more), prompts=["a"] * len(answers), solution=answers)
+        return [fault.message for fault in right_answers_differ.check(seen)]
+
+    reads = {"parameters": ("solution",)}
+    assert named(["A"] * 7 + ["B"], **reads) == []
+    assert named(["A"] * 7, **reads) == []
+    assert named(["A"] * 8) == [], "the reward reads a different column"
+    assert named(["A"] * 8, **reads) == ["all 8 right answers are 'A'"]
+
+
+def test_rows_that_a_slow_reward_was_not_called_for_are_counted() -> None:
+    data = Rows("dataset", 3, SimpleNamespace(column_names=["prompt"]), ["a", "b", "c"], range(3))
+    seen = _seen(_judged({"gold": [1.0, 0.0]}), data=data, sample=[0, 1, 2])
+    (fault,) = rewards_are_given.check(seen)
+    assert (fault.severity, fault.message) == (
+        "not-checked",
+        "reward mine was called for 2 of the 3 examined rows",
+    )
+
+
+@pytest.mark.stack
+def test_prompts_with_their_answer_are_named_in_any_message() -> None:
+    sums = [(f"{n}+{n}=", str(2 * n)) for n in range(10, 18)]
+
+    def said(make: Callable[[str, str], Any]) -> list[str]:
+        seen = _with_rows(prompts=[make(*one) for one in sums], solution=[answer for _, answer in sums])
+        return [f"{fault.severity}: {fault.message}" for fault in prompts_hold_no_answers.check(seen)]
+
+    def asked(question: str, *before: tuple[str, str]) -> list[dict[str, str]]:
+        messages = [*before, ("user", question)]
+        return [{"role": role, "content": content} for role, content in messages]
+
+    assert said(lambda question, _: question) == []
+    assert said(lambda question, _: asked(question, ("system", "Add."))) == []
+    told = ["warning: dataset: 8 of 8 prompts contain their right answer"]
+    assert said(lambda question, answer: f"{question} {answer}") == told
+    assert said(lambda question, answer: asked(question, ("system", f"The key is {answer}."))) == told
+    assert said(lambda question, answer: asked(question, ("user", question), ("assistant", answer))) == told
+    examples = "Add as in 12+12=\n24, in digits alone, and write nothing else."
+    shown = ["note: dataset: the examples in every prompt contain 1 of the 8 rows"]
+    assert said(lambda question, _: asked(question, ("system", examples))) == shown
 
 
 def test_messages_without_a_chat_template_are_an_error() -> None:
@@ -343,3 +523,61 @@ def test_a_recipe_with_errors_is_refused_before_anything_is_started(
         main(["preflight", str(tmp_path / "recipe.yaml")])
     assert ended.value.code == 2
     assert "nonsense" in capsys.readouterr().out
+
+
+def _on(tokenizer: Any, prompts: list[Any]) -> list[str]:
+    data = Rows("dataset", len(prompts), None, prompts, range(len(prompts)))
+    seen = _seen(data=data, sample=[], tokenizer=tokenizer)
+    seen.plan.arguments = SimpleNamespace(GRPOConfig={})  # type: ignore[misc]
+    return [fault.message for fault in prompts_are_rendered_once.check(seen)]
+
+
+@pytest.mark.stack
+def test_prompts_that_were_rendered_before_are_named() -> None:
+    from tokenizers import Tokenizer, models, pre_tokenizers, processors
+    from transformers import PreTrainedTokenizerFast
+
+    tokens = Tokenizer(models.WordLevel({"<s>": 0, "<|user|>": 1, "<unk>": 2}, unk_token="<unk>"))
+    tokens.pre_tokenizer = pre_tokenizers.Whitespace()
+    tokens.post_processor = processors.TemplateProcessing(single="<s> $A", special_tokens=[("<s>", 0)])
+    words = {"bos_token": "<s>", "unk_token": "<unk>", "extra_special_tokens": ["<|user|>"]}
+    adds: Any = PreTrainedTokenizerFast(tokenizer_object=tokens, **words)
+    adds.chat_template = "<s>{% for m in messages %}<|user|>{{ m.content }}{% endfor %}"
+    assert _on(adds, ["1+1=", "the token <s> of Llama"]) == []
+    assert _on(adds, ["1+1=", "<s> 1+1="]) == ["dataset: 1 of 2 prompts begin with two '<s>'"]
+    tokens.post_processor = processors.TemplateProcessing(single="$A", special_tokens=[])
+    adds_none: Any = PreTrainedTokenizerFast(tokenizer_object=tokens, **words)
+    assert _on(adds_none, ["<s> 1+1="]) == [], "here the prompt alone has it"
+
+    def said(content: str) -> list[dict[str, str]]:
+        return [{"role": "user", "content": content}]
+
+    assert _on(adds, [said("1+1="), said("a <unk> word")]) == []
+    assert _on(adds, [said("1+1="), said("<|user|>1+1=")]) == ["dataset: messages of 1 of 2 prompts contain '<|user|>'"]
+
+
+@pytest.mark.stack
+def test_values_that_a_file_shows_differently_are_named(tmp_path: Path) -> None:
+    from datasets import Dataset, load_dataset
+
+    def found(rows: Any, path: str, **templates: Any) -> list[str]:
+        seen = _seen(data=Rows("dataset", len(rows), rows, ["a"] * len(rows), range(len(rows))))
+        seen.plan.data = SimpleNamespace(path=path, **{"prompt": "{{ q }}", "columns": {}, **templates})  # type: ignore[misc]
+        return [fault.message for fault in values_are_read_as_written.check(seen)]
+
+    def of_csv(text: str) -> list[str]:
+        file = tmp_path / f"{len(text)}.csv"
+        file.write_text(text)
+        return found(load_dataset("csv", data_files=str(file), split="train"), str(file))
+
+    assert of_csv("q,code\na,107\nb,0\n") == []
+    assert of_csv("q,code\na,007x\nb,0123\n") == [], "a text among them keeps the zeros"
+    assert of_csv("q,code\na,107\nb,007\n") == [
+        "column code has 007 in row 2, which is read as a number without its zeros"
+    ]
+    texts = Dataset.from_dict({"q": ["a", "b"], "hint": ["false", "true"], "is_hard": [True, False]})
+    for test in ("{% if hint %}", "{% if not hint and q %}", "{{ 'x' if hint is false }}"):
+        told = found(texts, "rows.jsonl", columns={"solution": test})
+        assert told == ["the template tests hint, whose values are texts such as 'false'"], test
+    for test in ("{% if hint == 'false' %}", "{% if is_hard %}", "{% if q %}", "{{ hint }}"):
+        assert found(texts, "rows.jsonl", prompt=test) == []

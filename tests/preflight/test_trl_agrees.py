@@ -13,8 +13,8 @@ import pytest
 
 from grpo_recipes.contract.plan_machine import Batch
 from grpo_recipes.worker.preflight._shared.seen import Options
-from grpo_recipes.worker.preflight._shared.tokens import drops_incomplete_generations, passed_names
-from grpo_recipes.worker.user_code.reward_call import called
+from grpo_recipes.worker.preflight._shared.tokens import drops_incomplete_generations, names_from_trl
+from grpo_recipes.worker.user_code.reward_call import call_reward
 
 pytestmark = pytest.mark.stack
 
@@ -35,7 +35,7 @@ def asked(warm_python: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[s
 
 
 def test_a_reward_gets_the_names_that_were_read_from_the_source(asked: dict[str, Any]) -> None:
-    assert sorted(asked["names"]) == sorted({*passed_names(), "solution"})
+    assert sorted(asked["names"]) == sorted({*names_from_trl(), "solution"})
 
 
 def test_each_kind_of_answer_is_taken_as_trl_takes_it(asked: dict[str, Any]) -> None:
@@ -43,7 +43,7 @@ def test_each_kind_of_answer_is_taken_as_trl_takes_it(asked: dict[str, Any]) -> 
     from in_trl import ANSWERS
 
     for kind, answer in ANSWERS.items():
-        outcome = called(lambda make=answer: make(8), {}, 8, "", contextlib.nullcontext())
+        outcome = call_reward(lambda make=answer: make(8), {}, 8, "", contextlib.nullcontext())
         ours = outcome["values"] if outcome["kind"] == "values" else "raises"
         assert ours == asked["answers"][kind], (kind, outcome)
 
@@ -80,7 +80,7 @@ def test_an_infinite_reward_leaves_its_group_without_a_gradient(asked: dict[str,
     finite, infinite = asked["gradients"]
     assert finite > 0
     assert infinite == 0
-    assert math.isinf(called(lambda: [1e39], {}, 1, "", contextlib.nullcontext())["values"][0])
+    assert math.isinf(call_reward(lambda: [1e39], {}, 1, "", contextlib.nullcontext())["values"][0])
 
 
 def test_null_and_an_empty_list_of_messages_are_no_prompts(asked: dict[str, Any]) -> None:

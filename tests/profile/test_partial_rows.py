@@ -7,15 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from grpo_recipes.worker._shared.inputs import Refused
+from grpo_recipes.worker._shared.replacing import Refused
 from grpo_recipes.worker.profile import partial_rows as module
-from grpo_recipes.worker.profile.partial_rows import NotWritten, partial_rows
+from grpo_recipes.worker.profile.partial_rows import NotWritten, partial_rows, with_digest
 
 ASKED = "0123456789ab"
 
 
 def line(place: int, asked: str = ASKED) -> bytes:
-    return json.dumps({"place": place, "profile": {"asked": asked}}).encode() + b"\n"
+    row = {"place": place, "when": "\u00e9", "pass_rate": 0.1 + 0.2, "profile": {"asked": asked}}
+    return json.dumps(with_digest(row, place), ensure_ascii=False).encode() + b"\n"
 
 
 def kept(path: Path, content: bytes, *, count: int = 10) -> int:
@@ -61,6 +62,24 @@ def test_a_last_block_that_is_short_is_whole(tmp_path: Path) -> None:
 def test_a_different_file_is_left_alone(content: bytes, tmp_path: Path) -> None:
     path = tmp_path / "rows.partial.jsonl"
     with pytest.raises(Refused, match="rows of a different profile"):
+        kept(path, content)
+    assert path.read_bytes() == content
+
+
+@pytest.mark.parametrize(
+    ("content", "row"),
+    [
+        pytest.param(line(0) + line(1).replace(b"0.3", b"0.4"), 2, id="a different pass rate"),
+        pytest.param(line(0).replace(b'"place": 0', b'"place": 7') + line(1), 1, id="a different question"),
+        pytest.param(line(0) + line(2) + line(1), 2, id="two rows swapped"),
+        pytest.param(line(0) + line(0) + line(1), 2, id="a row doubled"),
+        pytest.param(line(0) + line(2), 2, id="a row lost"),
+        pytest.param(b'{"place": 0, "profile": {"asked": "%s"}}\n' % ASKED.encode(), 1, id="no digest"),
+    ],
+)
+def test_a_changed_row_is_refused(content: bytes, row: int, tmp_path: Path) -> None:
+    path = tmp_path / "rows.partial.jsonl"
+    with pytest.raises(Refused, match=f"row {row} changed after it was written"):
         kept(path, content)
     assert path.read_bytes() == content
 

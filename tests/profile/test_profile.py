@@ -56,6 +56,7 @@ def test_the_rates_are_those_of_an_evaluation_of_the_same_rows_before_the_first_
     assert [row["pass_rate"] for row in found] == [sum(group) / 4 for group in groups.values()]
     assert [row["reward_mean"] for row in found] == [row["pass_rate"] for row in found]
     assert [plain(row) for row in found] == rows_of(sums)[:20]
+    assert len({row["profile"].pop("row") for row in found}) == 20, "a digest for each row"
     assert {str(row["profile"]) for row in found} == {str(found[0]["profile"])}
     assert found[0]["profile"]["samples"] == 4
     kinds = [sum(map(test, (row["pass_rate"] for row in found))) for test in ((0.0).__eq__, (1.0).__eq__)]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from shown import pages
 
-from grpo_recipes.facts.released.requirements import known_templates
+from grpo_recipes.facts.released.requirements import templates_with_parser
 
 REST = """\
 recipe: 1
@@ -108,6 +108,6 @@ def test_a_limit_is_refused_where_the_release_has_none(recipe: Path, grpo_run: C
 
 
 def test_the_page_names_every_family_whose_calls_are_read(page: str) -> None:
-    names = known_templates("1.16.0", "5.23.0").values()
+    names = templates_with_parser("1.16.0", "5.23.0").values()
     assert [name for name in names if not name.startswith(tuple(FAMILIES.values()))] == []
     assert [family for family in FAMILIES if family not in page] == []

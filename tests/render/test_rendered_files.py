@@ -18,7 +18,7 @@ from grpo_recipes.contract.exits import Refusal
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.engines.base import engine_of
 from grpo_recipes.render.launch_script import accelerate_yaml, launch_sh, train_sh
-from grpo_recipes.render.run_folder import deepspeed_json, merged
+from grpo_recipes.render.run_folder import deepspeed_json, merge
 
 GOLDEN = Path(__file__).parent / "golden"
 RENDERERS = {
@@ -74,7 +74,7 @@ def test_extra_deepspeed_keys_join_the_sections_that_are_there() -> None:
 def test_merging_leaves_both_sides_as_they_were() -> None:
     base: dict[str, object] = {"a": {"b": 1}, "c": [1]}
     extra: dict[str, object] = {"a": {"d": 2}, "c": [2]}
-    assert merged(base, extra) == {"a": {"b": 1, "d": 2}, "c": [2]}
+    assert merge(base, extra) == {"a": {"b": 1, "d": 2}, "c": [2]}
     assert (base, extra) == ({"a": {"b": 1}, "c": [1]}, {"a": {"d": 2}, "c": [2]})
 
 

@@ -4,6 +4,7 @@ import dataclasses
 import hashlib
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -12,10 +13,12 @@ from pathlib import Path
 import pytest
 from render_cases import CASES
 from support import small_disks
+from support.archives import read_module
 
+import grpo_recipes
 from grpo_recipes.contract.exits import Refusal
 from grpo_recipes.contract.plan import Plan, Reward, to_json
-from grpo_recipes.render.run_folder import write_run_folder
+from grpo_recipes.render.run_folder import archive_modules, write_run_folder
 
 SINGLE = CASES["single_cpu"]
 
@@ -47,12 +50,18 @@ def test_a_run_folder_has_all_that_a_run_needs(tmp_path: Path) -> None:
     assert not (folder / "deepspeed.json").exists()
     assert os.access(folder / "launch.sh", os.X_OK)
     assert (folder / "worker" / "user" / "mine.py").read_bytes() == source.read_bytes()
-    copied = folder / "worker" / "grpo_recipes"
-    assert (copied / "rewards" / "exact_match.py").exists()
-    assert (copied / "worker" / "__init__.py").exists()
-    assert (folder / "worker" / "train.py").read_bytes() == (copied / "worker" / "train.py").read_bytes()
+    assert "def exact_match(" in read_module(folder, "grpo_recipes/rewards/exact_match.py")
+    assert (folder / "worker" / "train.py").read_text() == read_module(folder, "grpo_recipes/worker/train.py")
     assert not list(folder.rglob("__pycache__"))
     assert [path.name for path in folder.parent.iterdir()] == ["one"]
+
+
+def test_a_package_in_a_folder_of_any_name_travels_whole(tmp_path: Path) -> None:
+    package = Path(grpo_recipes.__file__).parent
+    for name in (".pycharm", "__pycache__"):
+        copy = tmp_path / name / "grpo_recipes"
+        shutil.copytree(package, copy)
+        assert archive_modules(copy) == archive_modules(package)
 
 
 def test_a_run_with_a_server_has_what_starts_it_and_then_the_trainer(tmp_path: Path) -> None:
@@ -70,13 +79,13 @@ def test_the_copied_rewards_are_those_that_are_imported(tmp_path: Path) -> None:
     program = "import grpo_recipes.rewards.exact_match as m; print(m.__file__)"
     done = subprocess.run(
         [sys.executable, "-S", "-c", program],
-        env={"PYTHONPATH": f"{folder}/worker"},
+        env={"PYTHONPATH": f"{folder}/worker/grpo_recipes.zip"},
         cwd="/",
         capture_output=True,
         text=True,
         check=True,
     )
-    assert done.stdout.strip() == f"{folder}/worker/grpo_recipes/rewards/exact_match.py"
+    assert done.stdout.strip() == f"{folder}/worker/grpo_recipes.zip/grpo_recipes/rewards/exact_match.py"
 
 
 def test_a_deepspeed_run_has_its_deepspeed_file(tmp_path: Path) -> None:
@@ -114,7 +123,7 @@ def test_of_two_that_want_one_folder_at_once_one_gets_it(tmp_path: Path) -> None
         "import sys; sys.path[:0] = [sys.argv[1], sys.argv[1] + '/..']\n"
         "from render_cases import CASES\n"
         "from grpo_recipes.contract.exits import Refusal\n"
-        "from grpo_recipes.render.run_folder import write_run_folder\n"
+        "from grpo_recipes.render.run_folder import archive_modules, write_run_folder\n"
         "sys.stdin.read()\n"
         "try: write_run_folder(CASES['single_cpu'], sys.argv[2], sys.argv[3])\n"
         "except Refusal: sys.exit(2)\n"

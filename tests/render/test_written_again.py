@@ -41,7 +41,7 @@ def folder(plan: Plan, tmp_path: Path) -> Path:
 
 
 def written(plan: Plan, folder: Path, *told: str) -> list[str]:
-    return write_again(plan, str(folder), as_written=plan, told=told)
+    return write_again(plan, str(folder), as_written=plan, changes=told)
 
 
 def tree(folder: Path) -> dict[str, bytes]:
@@ -59,8 +59,14 @@ def test_a_folder_as_it_was_written_stays_as_it_is(case: str, tmp_path: Path) ->
 
 CHANGED = (
     *("launch.sh", "accelerate.yaml", "deepspeed.json", "train.sh", "job.sbatch", "worker/train.py", "worker/torch.py"),
-    *("worker/grpo_recipes/contract/plan.py", "worker/grpo_recipes/socket.py", "worker/grpo_recipes/rewards/x.so"),
-    *("worker/serve.py", "worker/meet.py", "worker/sitecustomize.py", "worker/user/r.py", "worker/user/h.py"),
+    *(
+        "worker/grpo_recipes.zip",
+        "worker/serve.py",
+        "worker/meet.py",
+        "worker/sitecustomize.py",
+        "worker/user/r.py",
+        "worker/user/h.py",
+    ),
 )
 
 
@@ -98,19 +104,11 @@ def test_another_plan_is_kept_when_there_is_something_to_say(folder: Path, plan:
     assert (next(folder.glob("replaced-*")) / "plan.json").exists()
 
 
-def test_compiled_copies_are_gone_without_a_word(folder: Path, plan: Plan) -> None:
-    for place in ("worker/grpo_recipes", "worker/grpo_recipes/worker/guards"):
-        (folder / place / "__pycache__").mkdir()
-        (folder / place / "__pycache__" / "plan.cpython-311.pyc").write_text("evil")
-    assert written(plan, folder) == []
-    assert not list(folder.rglob("*.pyc"))
-
-
 LINKED = (
     "worker",
     "launch.sh",
     "plan.json",
-    "worker/grpo_recipes",
+    "worker/grpo_recipes.zip",
     "worker/user",
     "worker/train.py",
     "worker/user/r.py",
@@ -132,17 +130,7 @@ def test_nothing_is_written_or_removed_through_a_link(name: str, folder: Path, p
     assert os.path.lexists(folder / name)
 
 
-@pytest.mark.parametrize("place", ["worker/grpo_recipes/__pycache__", "worker/grpo_recipes/worker/__pycache__"])
-def test_a_link_in_place_of_compiled_copies_loses_nothing(place: str, folder: Path, plan: Plan, tmp_path: Path) -> None:
-    (tmp_path / "outside").mkdir()
-    (tmp_path / "outside" / "mine").write_text("mine")
-    (folder / place).symlink_to(tmp_path / "outside")
-    written(plan, folder)
-    assert not os.path.lexists(folder / place)
-    assert (tmp_path / "outside" / "mine").read_text() == "mine"
-
-
-@pytest.mark.parametrize("name", ["launch.sh", "train.sh", "worker/train.py", "worker/grpo_recipes", "worker"])
+@pytest.mark.parametrize("name", ["launch.sh", "train.sh", "worker/train.py", "worker/grpo_recipes.zip", "worker"])
 @pytest.mark.parametrize("kind", ["pipe", "folder", "file", "loop", "hole"])
 def test_whatever_lies_in_a_place_is_put_aside(name: str, kind: str, folder: Path, plan: Plan) -> None:
     path = folder / name
@@ -187,7 +175,7 @@ def test_one_that_is_killed_in_between_is_gone_on_with(
     for name in (
         "launch.sh",
         "worker/train.py",
-        "worker/grpo_recipes/contract/plan.py",
+        "worker/grpo_recipes.zip",
         "plan.json",
         "worker/user/r.py",
     ):

@@ -5,7 +5,7 @@ import random
 import pytest
 from report_runs import completions, row
 
-from grpo_recipes.report.html.run_data import MOST_STRETCHES, chosen, kept_completions
+from grpo_recipes.report.html.run_data import MOST_STRETCHES, choose_examples, completions_of_event
 from grpo_recipes.report.html.series import MOST_NAMES, MOST_POINTS, StepSeries, stretch_width
 
 
@@ -21,8 +21,8 @@ def filled(count: int) -> StepSeries:
 def test_few_steps_are_all_there() -> None:
     series = filled(MOST_POINTS)
     assert series.width == 1
-    assert series.x == list(range(1, MOST_POINTS + 1)) and series.drawn("value") == [float(x) for x in series.x]
-    assert series.drawn("odd")[:3] == [1.0, None, 3.0]
+    assert series.x == list(range(1, MOST_POINTS + 1)) and series.points_of("value") == [float(x) for x in series.x]
+    assert series.points_of("odd")[:3] == [1.0, None, 3.0]
 
 
 @pytest.mark.parametrize("count", [401, 1000, 10_000])
@@ -30,7 +30,7 @@ def test_many_steps_are_means_with_the_least_and_the_most(count: int) -> None:
     series = filled(count)
     assert MOST_POINTS / 2 <= len(series.x) <= MOST_POINTS + 1 and series.x[-1] == count
     for x, mean, least, most in zip(
-        series.x, series.drawn("value"), series.drawn("value", min), series.drawn("value", max), strict=True
+        series.x, series.points_of("value"), series.points_of("value", min), series.points_of("value", max), strict=True
     ):
         first = x - x % series.width
         steps = [step for step in range(first, first + series.width) if 1 <= step <= count]
@@ -54,8 +54,8 @@ def test_best_and_worst_of_each_stretch_survive_any_length() -> None:
     draw, kept, rewards = random.Random(1), [], {}
     for number in range(1, 1001):
         rewards[number] = [draw.random() for _ in range(4)]
-        kept += kept_completions(completions(number, *[row(f"{number}", value) for value in rewards[number]]))
-    shown, width = chosen(kept), stretch_width(rewards, MOST_STRETCHES)
+        kept += completions_of_event(completions(number, *[row(f"{number}", value) for value in rewards[number]]))
+    shown, width = choose_examples(kept), stretch_width(rewards, MOST_STRETCHES)
     assert len(kept) == 4000 and len(shown) <= 3 * MOST_STRETCHES
     kinds = [kind for kind, _ in shown]
     assert kinds.count("best") == kinds.count("worst") >= 8
@@ -67,5 +67,5 @@ def test_best_and_worst_of_each_stretch_survive_any_length() -> None:
 
 
 def test_completions_of_one_worth_are_shown_as_they_came() -> None:
-    kept = kept_completions(completions(1, row("a", 1.0), row("b", 1.0), row("c", None)))
-    assert [(kind, sample.row["completion"]) for kind, sample in chosen(kept)] == [("drawn", "a")]
+    kept = completions_of_event(completions(1, row("a", 1.0), row("b", 1.0), row("c", None)))
+    assert [(kind, sample.row["completion"]) for kind, sample in choose_examples(kept)] == [("drawn", "a")]

@@ -7,7 +7,7 @@ import pytest
 from grpo_recipes.contract.findings.finding import Finding, Patch, Path
 from grpo_recipes.resolve.fixes.fixes import is_certain, is_safe, is_same_name
 from grpo_recipes.resolve.resolve import Resolution, resolve
-from grpo_recipes.resolve.schema_reasons import meant_number
+from grpo_recipes.resolve.written_numbers import number_of_text
 from grpo_recipes.stack.target import parse_target
 
 VALUES = {
@@ -127,7 +127,7 @@ def test_a_number_of_one_meaning_alone_is_a_certain_fix(
 
 @pytest.mark.parametrize(("written", "value"), [("0,001", 0.001), ("10,001", None), ("1e-400", None), ("0.0", 0.0)])
 def test_a_number_is_read_where_it_has_one_meaning(written: str, value: float | None) -> None:
-    assert meant_number(written, ["a number"]) == value
+    assert number_of_text(written, ["a number"]) == value
 
 
 @pytest.mark.parametrize("written", ["1,5", "0,001", "12,25"])

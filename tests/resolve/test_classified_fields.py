@@ -18,7 +18,7 @@ from grpo_recipes.resolve.resolve import plan_of
 from grpo_recipes.rules.catalog import rules
 from grpo_recipes.schemas.fast_accept import recipe_keys
 from grpo_recipes.schemas.models import sections
-from grpo_recipes.schemas.section import written_fields
+from grpo_recipes.schemas.section import fields_by_key
 
 # Recipe keys whose default differs from TRL's own, with the reason.
 OTHER_DEFAULTS = {
@@ -53,7 +53,7 @@ def fields() -> dict[str, Field]:
 
 def _schema_default(key: str) -> object:
     section, _, name = key.rpartition(".")
-    return written_fields(sections()[section])[name].get_default(call_default_factory=True)
+    return fields_by_key(sections()[section])[name].get_default(call_default_factory=True)
 
 
 def test_every_field_is_classified_and_no_other(fields: dict[str, Field]) -> None:

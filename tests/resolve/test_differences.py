@@ -14,7 +14,7 @@ from grpo_recipes.facts.classified import classified_fields
 from grpo_recipes.resolve.planning.build_plan import kind_of
 from grpo_recipes.resolve.resolve import plan_of
 from grpo_recipes.schemas.models import sections
-from grpo_recipes.schemas.section import written_fields
+from grpo_recipes.schemas.section import fields_by_key
 
 TWO_GPUS = STACK.replace("gpus=0", "gpus=2xA100-80GB")
 OLD = TWO_GPUS.replace("trl==1.16.0,transformers==5.23.0,peft==0.21.2", "trl==0.14.0,transformers==4.48.3,peft==0.14.0")
@@ -139,7 +139,7 @@ def test_the_groups_come_in_their_order(tmp_path: Path) -> None:
 
 def test_every_value_of_an_experiment_belongs_to_a_group() -> None:
     keys = [f"trl.{name}" for name, field in classified_fields().items() if field.kind == "experiment"]
-    keys += [f"{section}.{name}" for section, model in sections().items() if section for name in written_fields(model)]
+    keys += [f"{section}.{name}" for section, model in sections().items() if section for name in fields_by_key(model)]
     keys = [key for key in keys if key.startswith("trl.") or kind_of(key) == "experiment"]
     assert {key: group_of(key) for key in keys if group_of(key) == "other"} == {}
 

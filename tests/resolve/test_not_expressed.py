@@ -9,7 +9,7 @@ from small_recipe import declared, errors, resolved
 
 from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.resolve.resolve import plan_of, resolve
-from grpo_recipes.yaml.compose import patched
+from grpo_recipes.yaml.compose import with_patches
 
 OLD = {
     "0.14.0": "trl==0.14.0,transformers==4.48.3,peft==0.14.0,gpus=0",
@@ -119,7 +119,7 @@ def test_a_value_that_the_release_cannot_express_is_refused_once(
     assert because in "\n".join(found[0].because)
     assert found[0].fix is not None and "trl " in found[0].fix
     assert resolution.context is not None
-    values = patched(resolution.context.source.values, found[0].patch)
+    values = with_patches(resolution.context.source.values, found[0].patch)
     (tmp_path / "fixed.yaml").write_text(yaml.safe_dump(values), encoding="utf-8")
     assert _refusals(str(tmp_path / "fixed.yaml"), OLD[release]) == []
 

@@ -13,7 +13,7 @@ from grpo_recipes.resolve.fixes.fixes import is_safe
 from grpo_recipes.resolve.resolve import Resolution, resolve
 from grpo_recipes.schemas.fast_accept import recipe_keys
 from grpo_recipes.schemas.other_names import other_names, value_here
-from grpo_recipes.yaml.compose import patched
+from grpo_recipes.yaml.compose import with_patches
 
 KEYS = other_names()["keys"]
 VALUES = {
@@ -21,6 +21,9 @@ VALUES = {
     "model.model_name_or_path": "a/b",
     "model.model_revision": "main",
     "model.dtype": "bfloat16",
+    "model.attn_implementation": "sdpa",
+    "generation.use_vllm": False,
+    "dataset.prompt": "{{ question }}",
     "dataset.path": "a/c",
     "dataset.name": "main",
     "evaluation.name": "main",
@@ -90,7 +93,7 @@ def test_a_name_with_a_home_is_mended_to_it(name: str, tmp_path: Path) -> None:
     assert _is_certain(finding, before) == is_same, "certain where meaning and value are the same, and there alone"
     if "differs" in row:
         assert row["differs"] in finding.because
-    mended = patched(recipe, finding.patch)
+    mended = with_patches(recipe, finding.patch)
     node: object = mended
     for part in row["home"].split("."):
         node = node[part]  # type: ignore[index]
@@ -113,7 +116,7 @@ def test_the_table_hides_no_key_of_the_format_and_has_homes_that_exist() -> None
     plain = {name for name in KEYS if "." not in name}
     ours = {key.rpartition(".")[2] for key in recipe_keys() if not key.startswith("rewards.judge")} - {"name"}
     assert not plain & ours
-    open_sections = ("lora.", "trl.", "launch.environment.")
+    open_sections = ("lora.", "trl.", "launch.environment.", "generation.chat_template_kwargs.")
     homes = {row["home"] for row in KEYS.values() if "home" in row}
     assert not [home for home in homes if home not in recipe_keys() and not home.startswith(open_sections)]
     fields = {name for name, field in classified_fields().items() if not field.owner}
@@ -148,7 +151,7 @@ def test_an_algorithm_becomes_the_settings_that_define_it(
         return
     (finding,) = found
     assert not _is_certain(finding, before)
-    mended = patched(recipe, finding.patch)
+    mended = with_patches(recipe, finding.patch)
     assert settings.items() <= mended["grpo"].items()
     assert not [one for one in _resolved(tmp_path, mended).findings if one.severity == "error"]
 
@@ -168,7 +171,7 @@ def test_what_a_recipe_says_itself_stays_beside_an_algorithm(tmp_path: Path) -> 
     recipe = {**yaml.safe_load(BASE), "grpo": {"loss_type": "gspo", "epsilon": 0.1}}
     (finding,) = [one for one in _resolved(tmp_path, recipe).findings if one.severity == "error"]
     assert "the recipe has epsilon 0.1, which stays" in finding.because
-    assert patched(recipe, finding.patch)["grpo"]["epsilon"] == 0.1
+    assert with_patches(recipe, finding.patch)["grpo"]["epsilon"] == 0.1
 
 
 def test_a_project_beside_its_tracker_is_certain(tmp_path: Path) -> None:
@@ -181,7 +184,7 @@ def test_a_project_beside_its_tracker_is_certain(tmp_path: Path) -> None:
 def test_modules_by_commas_become_a_list(tmp_path: Path) -> None:
     recipe = {**yaml.safe_load(BASE), "lora": {"r": 4, "lora_target": "q_proj,v_proj"}}
     (finding,) = [one for one in _resolved(tmp_path, recipe).findings if one.key == "lora.lora_target"]
-    assert patched(recipe, finding.patch)["lora"]["target_modules"] == ["q_proj", "v_proj"]
+    assert with_patches(recipe, finding.patch)["lora"]["target_modules"] == ["q_proj", "v_proj"]
 
 
 @pytest.mark.parametrize(
@@ -200,7 +203,7 @@ def test_the_rollout_of_verl_is_told_where_its_keys_are(key: str, value: object,
     recipe["rollout"] = {key: value}
     refused = [one for one in _resolved(tmp_path, recipe).findings if one.key.startswith("rollout")]
     assert [(one.rule, one.fix) for one in refused] == [("FCT001", f"write it as {home}")]
-    mended = patched(recipe, refused[0].patch)
+    mended = with_patches(recipe, refused[0].patch)
     assert mended[section][own] == value
     del mended["rollout"]  # nothing is in it by now
     assert not [one for one in _resolved(tmp_path, mended).findings if one.key.startswith("rollout")]

@@ -51,6 +51,14 @@ LLAMA_FACTORY = (
     "stage: ppo\nfinetuning_type: lora\nmodel_name_or_path: a/b\ndataset: a\n"
     "learning_rate: 1e-5\nnum_train_epochs: 3.0\noutput_dir: out\n"
 )
+OUMI = (
+    "model: {model_name: a/b}\ndata: {train: {datasets: [{dataset_name: a/c}]}}\n"
+    "training: {trainer_type: TRL_GRPO, max_steps: 5}\n"
+)
+TORCHTUNE = "model: {_component_: torchtune.models.qwen2}\nbatch_size: 1\ngrpo_samples: 4\n"
+NEMO = (
+    "grpo: {num_prompts_per_step: 8}\npolicy: {model_name: a/b, generation: {backend: vllm}}\ncluster: {num_nodes: 1}\n"
+)
 FLAT = "recipe: 1\nname: a\nmodel_name_or_path: a/b\ndataset_name: a/c\nlearning_rate: 1.0e-6\nnum_generations: 8\n"
 RECIPES = [
     pytest.param(BASE, id="a-recipe"),
@@ -86,6 +94,9 @@ def test_a_recipe_is_taken_for_no_other_programs_file(text: str, tmp_path: Path)
         pytest.param(ACCELERATE, "accelerate", id="accelerate"),
         pytest.param(SWIFT, "ms-swift", id="ms-swift"),
         pytest.param(LLAMA_FACTORY, "LLaMA-Factory", id="llama-factory"),
+        pytest.param(OUMI, "oumi", id="oumi"),
+        pytest.param(TORCHTUNE, "torchtune", id="torchtune"),
+        pytest.param(NEMO, "NeMo-RL", id="nemo-rl"),
     ],
 )
 def test_another_programs_file_is_one_message(text: str, program: str, tmp_path: Path) -> None:
@@ -102,14 +113,33 @@ def test_the_way_on_that_is_offered_exists(text: str, tmp_path: Path) -> None:
     assert take_over(str(path)).text.startswith("#")
 
 
-@pytest.mark.parametrize("text", [VERL, ACCELERATE, SWIFT, LLAMA_FACTORY], ids=["verl", "accelerate", "swift", "lf"])
+@pytest.mark.parametrize("text", [VERL, SWIFT, LLAMA_FACTORY, OUMI, NEMO], ids=["verl", "swift", "lf", "oumi", "nemo"])
 def test_a_file_that_cannot_be_taken_over_is_not_offered_so(text: str, tmp_path: Path) -> None:
     """Nor is it read with TRL's names and defaults."""
     path = tmp_path / "other.yaml"
     path.write_text(text, encoding="utf-8")
     (found,) = resolve(str(path), declared()).findings
-    assert found.fix is not None and f"--from {path}" not in found.fix
+    assert found.fix is not None and "docs/takeover.md" in found.fix
     assert found.patch == ()
     with pytest.raises(Refusal, match="this is a configuration of") as refused:
         take_over(str(path))
     assert found.fix in str(refused.value)
+
+
+def test_the_way_from_an_accelerate_file_names_the_configuration(tmp_path: Path) -> None:
+    path = tmp_path / "other.yaml"
+    path.write_text(ACCELERATE, encoding="utf-8")
+    (found,) = resolve(str(path), declared()).findings
+    assert str(found.fix).startswith("grpo-run init --from CONFIG --accelerate")
+
+
+def test_a_file_without_a_key_of_trl_is_not_read_as_one_of_trl(tmp_path: Path) -> None:
+    path = tmp_path / "other.yaml"
+    path.write_text("policy: {path: a/b}\nworkers: 4\n", encoding="utf-8")
+    with pytest.raises(Refusal, match="this is a configuration of an unknown program"):
+        take_over(str(path))
+
+
+def test_a_recipe_with_a_key_of_another_program_in_a_section_is_a_recipe(tmp_path: Path) -> None:
+    findings = _findings(tmp_path, BASE.replace("training: {", "training: {trainer_type: grpo, "))
+    assert not [message for message in findings if "configuration of" in message]

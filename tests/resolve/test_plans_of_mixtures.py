@@ -11,7 +11,7 @@ from grpo_recipes.compare.differences import differences
 from grpo_recipes.contract.plan import Plan, to_json
 from grpo_recipes.contract.read_plan import from_json
 from grpo_recipes.engines.by_hand import local_files
-from grpo_recipes.lock.pinned import expected
+from grpo_recipes.lock.pinned import values_to_verify
 from grpo_recipes.resolve.resolve import plan_of, resolve
 from grpo_recipes.resolve.variants.merged_recipe import merged_recipe, smoke_plan
 from grpo_recipes.stack.target import parse_target
@@ -54,7 +54,7 @@ def test_each_source_is_planned_with_what_judges_it(recipe: Path) -> None:
     plan = planned(recipe)
     math, code = plan.sources
     assert plan.data == math
-    assert list(plan.trained_data) == ["datasets.math", "datasets.code"]
+    assert list(plan.training_data) == ["datasets.math", "datasets.code"]
     assert (math.weight, math.from_step, math.in_order, math.rows) == (3.0, 1, False, 1)
     assert (code.weight, code.from_step, code.in_order, code.rows) == (1.0, 5, True, 3)
     assert [data.columns for data in plan.sources] == [{"source_name": "math"}, {"source_name": "code"}]
@@ -76,7 +76,7 @@ def test_each_source_is_planned_with_what_judges_it(recipe: Path) -> None:
 def test_what_finds_files_finds_those_of_all_sources(recipe: Path) -> None:
     plan, folder = planned(recipe), recipe.parent
     assert {str(folder / f"{name}.jsonl") for name in ("math", "code", "held_out")} <= set(local_files(plan))
-    assert {key: rows for key, rows in expected(plan).items() if key.endswith("rows")} == {
+    assert {key: rows for key, rows in values_to_verify(plan).items() if key.endswith("rows")} == {
         "datasets.math.rows": 1,
         "datasets.code.rows": 3,
         "evaluation.rows": 1,

@@ -9,7 +9,7 @@ from small_recipe import BASE, declared, errors, resolved
 
 from grpo_recipes.contract.findings.finding import Patch
 from grpo_recipes.resolve.resolve import resolve
-from grpo_recipes.yaml.compose import patched
+from grpo_recipes.yaml.compose import with_patches
 
 SILENT = [
     pytest.param("lora: {r: 16, use_rslora: true}", id="a-lora-field-of-peft"),
@@ -29,6 +29,15 @@ NO_PATCH = {
     "vllm_device no longer exists",
     "`training.cut` lacks per_device_train_batch_size",
     "training.max_steps is -1, but must be at least 1",
+    "training.max_steps is 0, but must be at least 1",
+    "`training.cut` has no key machine",
+    "a recipe has no key extra",
+    "environment.python is 'trl.experimental.openreward:OpenRewardSpec', but must be of the form file.py:function",
+    "environment.python is 'trl.experimental.harbor:HarborSpec', but must be of the form file.py:function",
+    "launch.engine is 'kubernetes', but must be one of local, slurm",
+    "launch.engine is 'skypilot', but must be one of local, slurm",
+    "the top level of a recipe has no key kubernetes",
+    "the top level of a recipe has no key skypilot",
 }
 
 
@@ -61,7 +70,7 @@ def test_a_mistake_is_one_finding(
 def _fixed_has_no_error(text: str, patch: tuple[Patch, ...], folder: Path) -> None:
     resolution = resolved(folder, text)
     assert resolution.context is not None
-    values = patched(resolution.context.source.values, patch)
+    values = with_patches(resolution.context.source.values, patch)
     if text.startswith("generation: {stop"):  # vLLM is absent here, so the stop itself would be the next mistake
         del values["generation"]["stop"]
     (folder / "fixed.yaml").write_text(yaml.safe_dump(values), encoding="utf-8")
@@ -75,7 +84,13 @@ def _fixed_has_no_error(text: str, patch: tuple[Patch, ...], folder: Path) -> No
         ("guards: ~", "a section without keys is null in YAML", "remove guards"),
         ("lora: {lora_alpha: 0.5}", "lora.lora_alpha: Scale", "lora_alpha: 8, the default"),
         ("training: {save_steps: 0.1}", "a share of the run", "save_steps: 500, the default"),
-        ("generation: {max_completion_length: 24GB}", "Maximum number of tokens", "max_completion_length: 24"),
+        ("generation: {max_completion_length: 24GB}", "Maximum number of tokens", None),
+        ("generation: {max_completion_length: 24-32}", "Maximum number of tokens", None),
+        ("training: {max_steps: 2 epochs}", "Optimizer steps", None),
+        ("training: {max_steps: 2 hours}", "Optimizer steps", None),
+        ("guards: {no_progress_seconds: 5 min}", "at most this many seconds", "no_progress_seconds: 300, in seconds"),
+        ('slurm: {time: "1 day"}', "Time limit of each start", "time: 1440, in minutes"),
+        ("slurm: {time: 1d12h}", "Time limit of each start", "time: 2160, in minutes"),
         ("generation: {max_completion_length: 512 tokens}", "Maximum number of tokens", "max_completion_length: 512"),
         ("dataset: {columns: [a]}", "without dashes", None),
         (
@@ -131,8 +146,14 @@ def test_a_refused_value_is_not_judged_again(text: str, rule: str, tmp_path: Pat
     assert [f.rule for f in errors(resolved(tmp_path, text))] == expected
 
 
+def test_a_word_among_the_options_of_a_reward_is_not_made_a_boolean(tmp_path: Path) -> None:
+    text = 'rewards: [{name: exact_match}, {python: "r.py:f", options: {labels: [yes, maybe]}}]'
+    (finding,) = [f for f in errors(resolved(tmp_path, text)) if f.rule == "FCT007"]
+    assert (finding.patch, finding.fix) == ((), 'true, or "yes" for the word')
+
+
 def test_a_finding_of_the_reader_is_not_repeated(tmp_path: Path) -> None:
-    assert [f.rule for f in errors(resolved(tmp_path, "training: {learning_rate: 1,000}"))] == ["YML008"]
+    assert [f.rule for f in errors(resolved(tmp_path, "training: {max_steps: 1,000}"))] == ["YML008"]
 
 
 @pytest.mark.parametrize(
@@ -225,7 +246,7 @@ def test_a_model_under_another_name_is_one_finding(name: str, tmp_path: Path) ->
         f"`model` has no key {name}",
         "write it as model.model_name_or_path",
     )
-    assert patched(yaml.safe_load(recipe.read_text()), finding.patch) == yaml.safe_load(BASE)
+    assert with_patches(yaml.safe_load(recipe.read_text()), finding.patch) == yaml.safe_load(BASE)
 
 
 @pytest.mark.parametrize("key", ["name", "description", "nme"])

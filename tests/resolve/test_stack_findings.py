@@ -8,7 +8,7 @@ from small_recipe import STACK, resolved
 from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.facts.facts import facts_for
 from grpo_recipes.resolve.stack_findings import TESTED, stack_findings
-from grpo_recipes.rules._shared.machines import OPTIONAL, unused
+from grpo_recipes.rules._shared.machines import OPTIONAL, packages_not_needed
 from grpo_recipes.stack.probe import probe
 from grpo_recipes.stack.target import parse_target
 
@@ -182,4 +182,4 @@ USED = [
 def test_a_recipe_uses_what_it_asks_for(text: str, used: set[str], tmp_path: Path) -> None:
     context = resolved(tmp_path, text, f"{STACK},gpus=2xH100-80GB".replace(",gpus=0", "")).context
     assert context is not None
-    assert OPTIONAL - unused(context) == used
+    assert OPTIONAL - packages_not_needed(context) == used

@@ -1,13 +1,13 @@
 """The shipped rewards, for plain and conversational completions."""
 
 import json
-import re
 import threading
 from collections.abc import Callable
 
 import pytest
 
 from grpo_recipes.rewards.completion_length import completion_length
+from grpo_recipes.rewards.completion_text import Completion
 from grpo_recipes.rewards.countdown import countdown
 from grpo_recipes.rewards.exact_match import exact_match
 from grpo_recipes.rewards.follows_instruction import follows_instruction
@@ -218,15 +218,26 @@ def test_scripts_that_unicode_does_not_have_are_an_error(scripts: object) -> Non
 
 
 @pytest.mark.processes
-def test_a_pattern_that_cannot_be_compiled_is_an_error() -> None:
-    with pytest.raises(re.error):
-        regex_match(["a"], pattern="(")
+@pytest.mark.parametrize("completions", [[], ["a"]])
+def test_a_pattern_that_cannot_be_compiled_is_an_error(completions: list[Completion]) -> None:
+    with pytest.raises(ValueError, match=r"pattern '\(' is not a regular expression"):
+        regex_match(completions, pattern="(")
+
+
+@pytest.mark.parametrize("tags", [[], [""], ["<think>"], ["think", "/answer"]])
+def test_tags_that_no_completion_would_have_are_an_error(tags: list[str]) -> None:
+    with pytest.raises(ValueError, match="not a list of names without brackets"):
+        tag_format(["<think></think>"], tags=tags)
 
 
 ACCURACY = [
     pytest.param("the answer is 42.", "42", 1.0, id="number at the end"),
     pytest.param(r"so \boxed{\frac{1}{2}}, not 7", "1/2", 1.0, id="boxed fraction"),
     pytest.param("<think>7</think><answer>42</answer>", "42", 1.0, id="answer tag"),
+    pytest.param("$3+4=7$", "$3+4=7$", 1.0, id="an equation that is the answer"),
+    pytest.param(r"\boxed{30}", r"the total is $2 \times 15 = 30$ km", None, id="a calculation in a sentence"),
+    pytest.param(r"the total is $2 \times 15 = 30$ km", r"the total is $2 \times 15 = 30$ km", None, id="its text"),
+    pytest.param("<answer>[1, 2]</answer>", "[1, 2]", 1.0, id="the same text in a tag"),
     pytest.param("<answer>7</answer> <answer>42</answer>", "42", 1.0, id="last answer tag"),
     pytest.param("<answer> x+1 </answer>", "1+x", 1.0, id="expression in a tag"),
     pytest.param("it is 1,234", "1234", 1.0, id="thousands"),

@@ -47,7 +47,8 @@ class Case:
     recipe: merged over BASE_RECIPE, null removes. stack: merged over BASE_STACK, null makes it unknown.
     files: texts of files beside the recipe. finds: "key" or "severity: key" of the rule's findings, in order.
     says: texts that the findings contain. also: rules whose errors the case has besides. settings: values that
-    hold after all rules. no_patch: why findings without a fix as data have none.
+    hold after all rules. no_patch: why findings without a fix as data have none. needs: a package that the rule reads
+    where it is installed: the stack is then that of this machine.
     """
 
     rule: str
@@ -60,6 +61,7 @@ class Case:
     also: tuple[str, ...] = ()
     settings: dict[str, Any] = field(default_factory=dict)
     no_patch: str = ""
+    needs: str = ""
 
 
 def cases_of(rule: str, path: Path) -> list[Case]:
@@ -97,6 +99,12 @@ def declared(changes: dict[str, Any] | None = None) -> Stack:
     stack, findings = parse_target(",".join(f"{name}=={version}" for name, version in items.items()))
     assert stack is not None, findings
     return stack
+
+
+def stack_of(case: Case) -> Stack:
+    """The stack that a case is resolved for."""
+    stack = declared(case.stack)
+    return stack._replace(declared=False, origin="this machine") if case.needs else stack
 
 
 def resolved(values: dict[str, Any], stack: Stack, folder: Path) -> Resolution:

@@ -2,17 +2,18 @@
 
 import json
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 
 import jsonschema
 import pytest
 import yaml
 from _pytest.mark import ParameterSet
-from rule_cases import BASE_RECIPE, Case, all_cases, declared, label, laid_over, resolved
+from rule_cases import BASE_RECIPE, Case, all_cases, label, laid_over, resolved, stack_of
 
-from grpo_recipes.contract.findings.finding import Finding
+from grpo_recipes.contract.findings.finding import Finding, value_at
 from grpo_recipes.resolve.resolve import Resolution, plan_of
-from grpo_recipes.yaml.compose import patched
+from grpo_recipes.yaml.compose import with_patches
 
 CASES = all_cases()
 # Their patterns are asked in a process that can be ended.
@@ -25,7 +26,7 @@ def _resolved(case: Case, folder: Path, values: dict[str, object] | None = None)
     for name, text in case.files.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text, encoding="utf-8")
-    return resolved(values or laid_over(BASE_RECIPE, case.recipe), declared(case.stack), folder)
+    return resolved(values or laid_over(BASE_RECIPE, case.recipe), stack_of(case), folder)
 
 
 def _mine(case: Case, resolution: Resolution) -> list[Finding]:
@@ -38,6 +39,8 @@ def _other_errors(case: Case, resolution: Resolution) -> list[str]:
 
 def _param(case: Case) -> ParameterSet:
     marks = [pytest.mark.processes] if case.rule in ASKING_PATTERNS else []
+    if case.needs and find_spec(case.needs) is None:
+        marks.append(pytest.mark.skip(reason=f"{case.needs} is not installed"))
     return pytest.param(case, id=f"{case.rule} {case.id}", marks=marks)
 
 
@@ -85,7 +88,21 @@ def test_the_fix_of_a_finding_silences_its_rule(
     patches = [patch for finding in mine for patch in finding.patch]
     if not patches:
         return
-    values = patched(laid_over(BASE_RECIPE, case.recipe), patches)
+    values = with_patches(laid_over(BASE_RECIPE, case.recipe), patches)
     after = _resolved(case, tmp_path, values)
     assert _mine(case, after) == without or not without, yaml.safe_dump(values)
     assert [rule for rule in _other_errors(case, after) if rule not in case.also] == []
+
+
+@pytest.mark.parametrize("case", [_param(case) for case in CASES if case.finds])
+def test_a_fix_names_every_value_that_it_drops(case: Case, as_written: Callable[[Case], Resolution]) -> None:
+    """A value that goes is written elsewhere by the same fix, or the fix says that it is removed."""
+    values = laid_over(BASE_RECIPE, case.recipe)
+    for finding in _mine(case, as_written(case)):
+        new = [patch.value for patch in finding.patch if not patch.remove]
+        for patch in finding.patch:
+            value = value_at(values, patch.path)
+            is_moved = any(one in (value, [value]) or str(value) in str(one) for one in new)
+            if patch.remove and value is not None and not is_moved:
+                named = f"{patch.path[-1]}: null" in str(finding.fix) or "remove" in str(finding.fix)
+                assert named, f"{finding.message}: {finding.fix}"

@@ -8,12 +8,14 @@ from rule_cases import BASE_RECIPE, declared, laid_over, resolved
 from grpo_recipes.rules import chat_template_kwargs_are_the_templates as rule
 
 
-@pytest.mark.parametrize(("size", "is_parsed"), [(rule._LARGEST_TEMPLATE, True), (rule._LARGEST_TEMPLATE + 1, False)])
+@pytest.mark.parametrize(("size", "is_parsed"), [(rule.LARGEST_TEMPLATE, True), (rule.LARGEST_TEMPLATE + 1, False)])
 def test_a_template_is_parsed_up_to_a_size(
     size: int, is_parsed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     parsed: list[int] = []
-    monkeypatch.setattr(rule, "template_variables", lambda text: parsed.append(len(text)) or frozenset({"thinking"}))
+    monkeypatch.setattr(
+        rule, "template_variables", lambda text, **_: parsed.append(len(text)) or frozenset({"thinking"})
+    )
     model = tmp_path / "model"
     model.mkdir()
     (model / "config.json").write_text("{}")

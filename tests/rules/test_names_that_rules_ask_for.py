@@ -78,9 +78,9 @@ def test_a_name_that_nobody_sets_ends_the_rule_that_asks_for_it(tmp_path: Path) 
     context = resolved(BASE_RECIPE, declared(), tmp_path).context
     assert context is not None
     assert context.value("lora.r") is None and context.value("LoraConfig.use_dora") is None
-    assert context.value("shims.first_weights") is None and not context.given("training.cut.processes")
+    assert context.value("shims.first_weights") is None and not context.is_given("training.cut.processes")
     for name in ("GRPOConfig.bta", "grpo.bta", "shims.first_weight", "bta"):
         with pytest.raises(KeyError, match=f"no recipe and no rule sets {name}"):
             context.value(name)
         with pytest.raises(KeyError, match=f"no recipe and no rule sets {name}"):
-            context.given(name)
+            context.is_given(name)

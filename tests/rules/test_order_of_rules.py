@@ -6,13 +6,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
-from rule_cases import BASE_RECIPE, all_cases, declared, laid_over
+from rule_cases import BASE_RECIPE, all_cases, declared, laid_over, stack_of
 
 from grpo_recipes.facts.facts import facts_for
 from grpo_recipes.resolve import engine
 from grpo_recipes.resolve.recipe_phase import check_recipe, recipe_settings
 from grpo_recipes.resolve.rename import rename
-from grpo_recipes.rules._shared.context import Context, decided
+from grpo_recipes.rules._shared.context import Context, rule_setting
 from grpo_recipes.rules._shared.settings import Setting, Settings
 from grpo_recipes.rules.catalog import Rule, deciding_rules, in_order
 from grpo_recipes.stack.stack import Stack
@@ -100,7 +100,7 @@ def test_a_rule_reads_the_settings_that_it_says(tmp_path: Path, monkeypatch: pyt
         for name, text in case.files.items():
             (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
             (tmp_path / name).write_text(text, encoding="utf-8")
-        context = _before_decisions(laid_over(BASE_RECIPE, case.recipe), declared(case.stack), tmp_path)
+        context = _before_decisions(laid_over(BASE_RECIPE, case.recipe), stack_of(case), tmp_path)
         if context is not None:
             engine.decide(context)
     read = {rule: {key for key in keys & OWNERS.keys() if OWNERS[key] != rule} for rule, keys in seen.items()}
@@ -109,7 +109,7 @@ def test_a_rule_reads_the_settings_that_it_says(tmp_path: Path, monkeypatch: pyt
 
 def test_a_rule_that_decides_what_another_owns_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def decide(context: Context) -> Iterator[Setting]:
-        yield decided("world.gpus", 3, "no reason")
+        yield rule_setting("world.gpus", 3, "no reason")
 
     context = _before_decisions(BASE_RECIPE, declared(), tmp_path)
     assert context is not None

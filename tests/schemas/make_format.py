@@ -9,7 +9,7 @@ from pydantic import BaseModel
 from grpo_recipes.schemas.fast_accept import TABLE
 from grpo_recipes.schemas.models import section_model, sections
 from grpo_recipes.schemas.recipe import Recipe
-from grpo_recipes.schemas.section import is_required_key, written_fields
+from grpo_recipes.schemas.section import fields_by_key, is_required_key
 
 # What grpo_recipes/schemas/fast_accept.py reads.
 KEYWORDS = frozenset(
@@ -44,7 +44,7 @@ def format_text() -> str:
     models = {model.__name__: model for model in sections().values()}
     for name, form in forms.items():
         refuse_what_cannot_be_said(models[name])
-        said = [key for key, field in written_fields(models[name]).items() if is_required_key(field)]
+        said = [key for key, field in fields_by_key(models[name]).items() if is_required_key(field)]
         form["required"] = sorted({*form.get("required", ()), *said})
     named = {section: model.__name__ for section, model in sections().items()}
     table = {"sections": named, "forms": {name: _section_form(forms[name]) for name in dict.fromkeys(named.values())}}

@@ -11,10 +11,10 @@ import pytest
 from make_format import form_of, format_text, refuse_what_cannot_be_said
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
-from grpo_recipes.schemas.fast_accept import TABLE, SectionValues, accepted, recipe_keys, section_keys
-from grpo_recipes.schemas.models import sections, validated
+from grpo_recipes.schemas.fast_accept import TABLE, SectionValues, accept, recipe_keys, section_keys
+from grpo_recipes.schemas.models import sections, validate_recipe
 from grpo_recipes.schemas.recipe import Recipe
-from grpo_recipes.schemas.section import Section, written_fields
+from grpo_recipes.schemas.section import Section, fields_by_key
 from grpo_recipes.yaml.compose import compose
 
 ROOT = Path(__file__).parents[2]
@@ -102,11 +102,11 @@ def test_whatever_is_taken_is_what_the_models_take(section: str) -> None:
     for key in (*section_keys()[section], "unknown"):
         for recipe in _altered(section, key):
             before = copy.deepcopy(recipe)
-            plain = accepted(recipe)
+            plain = accept(recipe)
             assert _typed(recipe) == _typed(before)
             if plain is not None:
                 taken += 1
-                assert _typed(plain) == _typed(validated(recipe)), recipe
+                assert _typed(plain) == _typed(validate_recipe(recipe)), recipe
     assert taken >= len(section_keys()[section])
 
 
@@ -114,7 +114,7 @@ def test_whatever_is_taken_is_what_the_models_take(section: str) -> None:
 def test_a_shipped_recipe_is_taken_without_pydantic(recipe: Path) -> None:
     source, findings = compose(str(recipe))
     assert source is not None and not findings
-    assert isinstance(accepted(source.values), SectionValues)
+    assert isinstance(accept(source.values), SectionValues)
 
 
 def test_the_table_is_made_of_the_models() -> None:
@@ -122,7 +122,7 @@ def test_the_table_is_made_of_the_models() -> None:
 
 
 def test_the_keys_of_the_table_are_those_of_the_models_in_their_order() -> None:
-    assert section_keys() == {name: tuple(written_fields(model)) for name, model in sections().items()}
+    assert section_keys() == {name: tuple(fields_by_key(model)) for name, model in sections().items()}
     assert recipe_keys()[: len(Recipe.model_fields)] == tuple(Recipe.model_fields)
 
 

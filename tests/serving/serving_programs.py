@@ -7,6 +7,7 @@ import sys
 import textwrap
 from pathlib import Path
 
+from support.archives import replace_module
 from support.plans import small_plan
 
 from grpo_recipes.contract.plan import Plan
@@ -108,9 +109,8 @@ def run_on_two_machines(folder: Path, training: str, *words: str, **server: obje
     """A run folder whose server has a machine of its own; training: the rest of TRAINING, words: options of SERVER."""
     served_run(folder, "", *words, **{"startup_timeout": 60, "own_node": True, **server})  # type: ignore[arg-type]
     shutil.copyfile(Path(train.__file__), folder / "worker" / "train.py")
-    worker = folder / "worker" / "grpo_recipes" / "worker"
-    (worker / "training.py").write_text(TRAINING + textwrap.indent(training, "    "))
-    (worker / "quiet.py").write_text("def quiet_libraries(): pass")  # which imports them
+    replace_module(folder, "grpo_recipes/worker/training.py", TRAINING + textwrap.indent(training, "    "))
+    replace_module(folder, "grpo_recipes/worker/quiet.py", "def quiet_libraries(): pass")  # which imports them
     return folder
 
 

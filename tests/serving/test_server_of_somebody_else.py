@@ -14,7 +14,7 @@ from serving_programs import plan_with_server, planned_server
 from grpo_recipes.contract.plan import Model, Plan
 from grpo_recipes.contract.plan_machine import World
 from grpo_recipes.contract.plan_sections import Vllm
-from grpo_recipes.worker._shared.inputs import Refused
+from grpo_recipes.worker._shared.replacing import Refused
 from grpo_recipes.worker.serving.health import URL, check_other_server, server_arguments
 
 WORLD = World("local", 1, 1, "cpu", "single")

@@ -9,7 +9,7 @@ from grpo_recipes.facts.classified import classified_fields
 from grpo_recipes.resolve.resolve import plan_of, resolve
 from grpo_recipes.schemas.models import sections
 from grpo_recipes.schemas.recipe import Recipe
-from grpo_recipes.schemas.section import is_required_key, written_fields
+from grpo_recipes.schemas.section import fields_by_key, is_required_key
 from grpo_recipes.stack.stack import Stack
 from grpo_recipes.stack.target import parse_target
 
@@ -73,7 +73,7 @@ def defaults() -> dict[str, object]:
     """The value of every key of the format where a recipe says nothing; "required" where it has to."""
     found: dict[str, object] = {}
     for section, model in sections().items():
-        for name, field in written_fields(model).items():
+        for name, field in fields_by_key(model).items():
             key = f"{section}.{name}" if section else name
             value = "required" if is_required_key(field) else field.get_default(call_default_factory=True)
             found[key] = "section" if section == "" and name in sections() and name not in LISTS else value

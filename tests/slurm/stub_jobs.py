@@ -12,7 +12,7 @@ from throw_away_cluster import Cluster
 PRELUDE = """
 import json, os, signal, sys, time
 from pathlib import Path
-sys.path.insert(0, "worker")
+sys.path.insert(0, "worker/grpo_recipes.zip")
 from grpo_recipes.worker._shared.record import Record
 arguments = sys.argv[1:]
 is_server = "--server" in arguments

@@ -105,6 +105,7 @@ def test_a_missing_package_is_one_message_with_its_fix(
         monkeypatch.setitem(sys.modules, name, None)
     answer = grpo_run("init", "smollm2")
     assert answer.code == 2
+    assert "downloads" not in answer.err
     assert f"error: SmolLM2 cannot be built: no package {' and '.join(missing)}\n  = fix: {fix}\n" in answer.err
     assert list(folder.iterdir()) == []
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from grpo_recipes.stack.probe import probe
-from grpo_recipes.stack.stack import OPTIONAL_PACKAGES, PACKAGES, Gpu, Stack, normalized, to_json_value
+from grpo_recipes.stack.stack import OPTIONAL_PACKAGES, PACKAGES, Gpu, Stack, normalize, to_json_value
 from grpo_recipes.stack.target import parse_target
 
 H100 = Gpu("H100-80GB", 79.6, (9, 0))
@@ -103,7 +103,7 @@ LOCK = Path(__file__).parents[2] / "constraints" / "cpu.txt"
 
 def test_tested_is_the_stack_of_the_constraints() -> None:
     head, *lines = LOCK.read_text().splitlines()
-    locked = {normalized(name): version for name, version in (line.split("==") for line in lines)}
+    locked = {normalize(name): version for name, version in (line.split("==") for line in lines)}
     stack = declared("tested")
     assert stack.declared
     assert stack.origin == "tested"

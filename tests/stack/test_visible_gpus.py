@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from grpo_recipes.stack import gpus
-from grpo_recipes.stack.gpus import named_gpu, parse_listing, select_visible, visible_gpus
+from grpo_recipes.stack.gpus import gpu_by_name, parse_listing, select_visible, visible_gpus
 from grpo_recipes.stack.stack import Gpu
 
 LISTING = """\
@@ -106,7 +106,7 @@ def test_without_the_program_only_a_driver_leaves_the_gpus_unknown(
     ],
 )
 def test_a_name_gives_what_the_table_or_its_suffix_says(name: str, expected: Gpu) -> None:
-    assert named_gpu(name) == expected
+    assert gpu_by_name(name) == expected
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ def test_a_name_gives_what_the_table_or_its_suffix_says(name: str, expected: Gpu
 )
 def test_spellings_of_drivers_slurm_and_clouds_are_one_entry(names: str, entry: str) -> None:
     expected = Gpu(entry, *gpus._known_gpus()[entry])
-    assert {name: named_gpu(name) for name in names.split(", ")} == dict.fromkeys(names.split(", "), expected)
+    assert {name: gpu_by_name(name) for name in names.split(", ")} == dict.fromkeys(names.split(", "), expected)
 
 
 @pytest.mark.parametrize(
@@ -151,10 +151,10 @@ def test_spellings_of_drivers_slurm_and_clouds_are_one_entry(names: str, entry: 
     ids=str,
 )
 def test_another_size_is_taken_as_said_and_another_gpu_for_no_known_one(name: str, expected: Gpu) -> None:
-    assert named_gpu(name) == expected
+    assert gpu_by_name(name) == expected
 
 
 def test_every_gpu_of_the_table_is_reached_by_its_own_name() -> None:
     for name, (memory_gib, capability) in gpus._known_gpus().items():
-        assert named_gpu(name) == Gpu(name, memory_gib, capability)
+        assert gpu_by_name(name) == Gpu(name, memory_gib, capability)
         assert memory_gib is None or 4 < memory_gib < 400

@@ -93,7 +93,8 @@ def train(
     from datasets import Dataset
     from peft import LoraConfig
     from transformers import AutoTokenizer
-    from trl import GRPOTrainer
+
+    from grpo_recipes.worker.trainer.observed import ObservedTrainer
 
     path = _folder(folder, declared, pad_is_end)
     tokenizer = AutoTokenizer.from_pretrained(path)
@@ -115,7 +116,7 @@ def train(
 
     _dictate([to_id(row) for row in completions])
     width = {"max_completion_length": len(completions[0]), "max_steps": 1}
-    trainer = GRPOTrainer(
+    trainer = ObservedTrainer(
         model=str(path),
         args=grpo_config(folder, **width, **arguments),
         train_dataset=Dataset.from_list([{"prompt": PROMPT}] * 8),

@@ -49,6 +49,7 @@ def dictated(folder: Path, *, run_folder: str) -> int:
     from transformers import GenerationMixin
 
     from grpo_recipes.worker import training
+    from grpo_recipes.worker._shared.library import base_model
     from grpo_recipes.worker.run import train
 
     trainers: list[Any] = []
@@ -56,6 +57,8 @@ def dictated(folder: Path, *, run_folder: str) -> int:
 
     def building(*given: Any, **named: Any) -> Any:
         trainers.append(build(*given, **named))
+        # As a model's own code would: PRF038 cannot compare it, and takes a replaced GenerationMixin for another model.
+        type(base_model(trainers[-1], trainers[-1].model)).generate = dictating
         return trainers[-1]
 
     def dictating(model: Any, *given: Any, **named: Any) -> Any:
@@ -71,7 +74,7 @@ def dictated(folder: Path, *, run_folder: str) -> int:
             rows.append([*letters, words.eos_token_id, *[words.pad_token_id] * LENGTH][:LENGTH])
         return torch.cat([ids, torch.tensor(rows)], dim=1)
 
-    training.build_trainer, GenerationMixin.generate = building, dictating
+    training.build_trainer = building
     exit_code = train(Path(run_folder), resume=False)
     if trainers and trainers[-1].is_world_process_zero():
         torch.save({n: p.detach() for n, p in trainers[-1].model.named_parameters() if p.requires_grad}, "weights.pt")

@@ -47,6 +47,7 @@ def train(
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer, TrainerCallback
 
+    from grpo_recipes.worker.callbacks.token_figures import TokenFigures
     from grpo_recipes.worker.shims import less_padding
 
     kept: list[Any] = []
@@ -70,8 +71,9 @@ def train(
     sizes = {"num_generations": GENERATIONS, "max_completion_length": LONGEST, "max_steps": steps}
     config = grpo_config(folder, **{**exact, **sizes, **arguments})
     tokenizer = AutoTokenizer.from_pretrained(path)
-    made = trainer(config, model, prompts=_prompts(), processing_class=tokenizer, callbacks=[Keep()])
+    made = trainer(config, model, prompts=_prompts(), processing_class=tokenizer, is_observed=True, callbacks=[Keep()])
     said = less_padding.on_trainer(made, shim, None) if shim else ""  # type: ignore[arg-type]
+    made.add_callback(TokenFigures(made))
     made.train()
     torch.save(torch.stack(kept), folder / "gradients.pt")
     figures = [line for line in made.state.log_history if "loss" in line]
@@ -91,6 +93,9 @@ def compared(folder: Path, *, cases: dict[str, dict[str, Any]]) -> dict[str, dic
     """
     import torch
 
+    def apart(own: dict[str, Any], trl: Any) -> list[float]:
+        return [float((a - b).norm() / b.norm()) for a, b in zip(torch.load(own["file"]), trl, strict=True)]
+
     found: dict[str, dict[str, Any]] = {}
     for name, case in cases.items():
         plain = train(folder / name / "plain", **case)
@@ -98,10 +103,9 @@ def compared(folder: Path, *, cases: dict[str, dict[str, Any]]) -> dict[str, dic
         found[name] = {"plain": {"figures": plain["figures"][-1], "labels": plain["labels"]}}
         for shim in ("sorted", "packed"):
             own = train(folder / name / shim, shim=shim, **case)
-            apart = [float((a - b).norm() / b.norm()) for a, b in zip(torch.load(own["file"]), trl, strict=True)]
             share = own["computed"] / plain["computed"]
             found[name][shim] = {
-                "apart": apart,
+                "apart": apart(own, trl),
                 "share": share,
                 "figures": own["figures"][-1],
                 "labels": own["labels"],
@@ -110,7 +114,8 @@ def compared(folder: Path, *, cases: dict[str, dict[str, Any]]) -> dict[str, dic
         size = case["per_device_train_batch_size"] * case["gradient_accumulation_steps"]
         one = {**case, "per_device_train_batch_size": size, "gradient_accumulation_steps": 1}
         if "steps_per_generation" not in case:
-            found[name]["whole"] = {"figures": train(folder / name / "whole", **one)["figures"][-1]}
+            whole = train(folder / name / "whole", **one)
+            found[name]["whole"] = {"apart": apart(whole, trl), "figures": whole["figures"][-1]}
     return found
 
 

@@ -46,6 +46,7 @@ def observe(
         str(path),
         prompts=rows,  # type: ignore[arg-type]
         processing_class=tokenizer,
+        is_observed=True,
     )
     said = max_prompt_length.on_trainer(made, length, None) if by_shim else ""  # type: ignore[arg-type]
     with watching({"GenerationMixin.generate": generating} | dict.fromkeys(LOSSES, losing), {}):

@@ -77,13 +77,19 @@ def letters(completions: list[str], **_: Any) -> list[float]:
     return [sum(map(ord, text)) / 1000 for text in completions]
 
 
-def trainer(config: Any, model: Any, *, prompts: list[str] | None = None, **parts: Any) -> Any:
-    """A GRPOTrainer as its users build it. model: a folder's path as text, or an instance."""
+def trainer(
+    config: Any, model: Any, *, prompts: list[str] | None = None, is_observed: bool = False, **parts: Any
+) -> Any:
+    """A GRPOTrainer as its users build it. model: a folder's path as text, or an instance. is_observed: for shims."""
     from datasets import Dataset
     from trl import GRPOTrainer
 
+    kind = GRPOTrainer
+    if is_observed:
+        from grpo_recipes.worker.trainer.observed import ObservedTrainer as kind
+
     rows = Dataset.from_list([{"prompt": prompt} for prompt in prompts or PROMPTS])
-    return GRPOTrainer(model=model, args=config, train_dataset=rows, reward_funcs=letters, **parts)
+    return kind(model=model, args=config, train_dataset=rows, reward_funcs=letters, **parts)
 
 
 Event = Callable[[FrameType, Any], None]

@@ -5,11 +5,12 @@ The class knows no keyword for the last logits and takes none but those that it 
 """
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
-from environments import STACKS
+from environments import AHEAD, STACKS
 from laboratory import Laboratory, Outcome
 from rendered import Rendered, rendered
 from small_model import write_small_model
@@ -76,20 +77,12 @@ def train(laboratory: Laboratory, stack: str, own: Path, folder: Path, **given: 
     return outcome, json.loads((made.folder / "run.json").read_text())
 
 
-@pytest.mark.parametrize("stack", [STACKS[0], "0.23.1/4.57.6", "0.26.2/4.57.6", STACKS[-1]])
+@pytest.mark.parametrize("stack", [STACKS[0], "0.23.1/4.57.6", "0.26.2/4.57.6", STACKS[-1], *AHEAD])
 def test_it_trains_with_all_its_proofs(stack: str, own: Path, laboratory: Laboratory, tmp_path: Path) -> None:
     outcome, record = train(laboratory, stack, own, tmp_path / "it", allowed=True)
     assert outcome.result is not None and outcome.result["exit_code"] == 0, outcome.output[-4000:]
     assert (outcome.result["adapters"], outcome.result["zero"]) == (14, [])
     assert not [proof for proof in record["proofs"] if proof["ok"] is False]
-
-
-@pytest.mark.parametrize("stack", STACKS[-1:])
-def test_code_that_is_not_allowed_is_refused_where_the_installed_transformers_has_no_class(
-    stack: str, own: Path, tmp_path: Path
-) -> None:
-    (finding,) = planned(stack, own, tmp_path / "it", allowed=False).errors
-    assert finding.rule == "MDL005"
 
 
 @pytest.mark.parametrize("stack", ["0.23.1/4.57.6"])
@@ -106,3 +99,46 @@ def test_without_the_shim_trl_does_not_find_its_class(
     outcome, record = train(laboratory, stack, own, tmp_path / "it", allowed=True, without=("remote_code",))
     assert outcome.result["exit_code"] == 1
     assert "trust_remote_code=True" in record["message"], "the defect is gone: remove the shim"
+
+
+SWALLOWS = CODE.replace("        return_dict=None,\n", "        return_dict=None, **kwargs,\n")
+OWN_PREPARATION = """
+    def prepare_inputs_for_generation(self, input_ids, past_key_values=None, attention_mask=None, **kwargs):
+        seen = 0 if past_key_values is None else past_key_values.get_seq_length()
+        return {
+            "input_ids": input_ids[:, seen:].contiguous(), "attention_mask": attention_mask,
+            "past_key_values": past_key_values, "use_cache": True,
+        }
+"""
+
+
+def of_code(own: Path, folder: Path, code: str) -> Path:
+    """The folder of the fixture, with other code beside the weights."""
+    copied = shutil.copytree(own, folder)
+    (copied / "model" / "modeling_own.py").write_text(code)
+    return copied
+
+
+@pytest.mark.parametrize("code", [SWALLOWS, CODE + OWN_PREPARATION], ids=["swallows keywords", "prepares its inputs"])
+@pytest.mark.parametrize("stack", [STACKS[-1], *AHEAD])
+def test_a_class_that_knows_the_cache_by_its_old_name_generates_with_it(
+    stack: str, code: str, own: Path, laboratory: Laboratory, tmp_path: Path
+) -> None:
+    other = of_code(own, tmp_path / "own", code)
+    outcome, record = train(laboratory, stack, other, tmp_path / "it", allowed=True)
+    assert outcome.result is not None and outcome.result["exit_code"] == 0, outcome.output[-4000:]
+    (generation,) = [proof for proof in record["proofs"] if proof["id"] == "PRF038"]
+    assert generation["ok"] is True
+    assert ("cache_keyword" in record["shims"]) is (stack in AHEAD)
+    if stack in AHEAD:
+        assert "of OwnForCausalLM get cache as past_key_values" in record["shims"]["cache_keyword"]
+
+
+@pytest.mark.parametrize("stack", AHEAD)
+def test_without_the_shim_a_lost_cache_stops_the_run_before_its_first_step(
+    stack: str, own: Path, laboratory: Laboratory, tmp_path: Path
+) -> None:
+    other, without = of_code(own, tmp_path / "own", SWALLOWS), ("cache_keyword",)
+    outcome, record = train(laboratory, stack, other, tmp_path / "it", allowed=True, without=without)
+    assert outcome.result["exit_code"] == 3, "the defect is gone: remove the shim"
+    assert "generation: the proof failed in step 1 [PRF038]" in record["message"]

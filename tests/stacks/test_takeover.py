@@ -14,7 +14,7 @@ from rendered import declared
 
 from grpo_recipes.facts.classified import classified_fields
 from grpo_recipes.resolve.resolve import plan_of, resolve
-from grpo_recipes.stack.gpus import named_gpu
+from grpo_recipes.stack.gpus import gpu_by_name
 from grpo_recipes.takeover.takeover import Takeover, take_over
 
 pytestmark = pytest.mark.stacks
@@ -137,7 +137,7 @@ def _taken(text: str, stack: str, folder: Path) -> tuple[Takeover, dict[str, Any
     versions = f"trl=={target.version('trl')},transformers=={target.version('transformers')}"
     taken = take_over(str(config), written_for=versions, output=str(folder / "recipe.yaml"))
     (folder / "recipe.yaml").write_text(taken.text, encoding="utf-8")
-    gpu = named_gpu("H100-80GB")
+    gpu = gpu_by_name("H100-80GB")
     assert gpu is not None
 
     torch = (target.version("torch") or "").partition("+")[0]  # as it is built for GPUs

@@ -233,8 +233,13 @@ def test_checkpointing_does_not_reach_what_is_drawn(stack: str, laboratory: Labo
     plain = completions(laboratory, stack, tmp_path / "plain", rows, 2)
     checkpointed = {"gradient_checkpointing": True}
     assert completions(laboratory, stack, tmp_path / "checkpointed", rows, 2, **checkpointed) == plain
-    others = completions(laboratory, stack, tmp_path / "others", rows, 2, **checkpointed, without=("generation_cache",))
-    assert others != plain, "the defect is gone: remove the shim"
+    training = {"prompts_per_step": 2, "per_device_train_batch_size": 16, **checkpointed}
+    groups = {"num_generations": 8, "beta": 0.0}
+    run = made(stack, tmp_path / "others", rows, training=training, grpo=groups, without=("generation_cache",))
+    outcome = laboratory.run(stack, "worker_experiments.rows_read", run_folder=str(run.folder), resume=False)
+    assert outcome.result["completions"][:16] != plain, "the defect is gone: remove the shim"
+    assert outcome.result["exit_code"] == 3
+    assert "generation: the proof failed in step 1 [PRF038]" in outcome.output
 
 
 @pytest.mark.parametrize("stack", ["0.15.2/4.48.3", "0.23.1/4.57.6", NEWEST])

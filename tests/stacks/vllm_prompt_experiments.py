@@ -110,6 +110,7 @@ def observe(
         grpo_config(folder, use_vllm=True, max_prompt_length=length, **batch, **chosen),
         str(path),
         prompts=prompts,
+        is_observed=True,
         processing_class=tokenizer,
     )
     if shim:

@@ -46,5 +46,5 @@ def exported(folder: Path, *, run_folder: str) -> list[str]:
         return []
     scratch.mkdir()
     asked = export.ExportAsked(what="model", dtype=None, place=place)
-    export.exported(read_plan(run), run, asked, scratch, print)
+    export.write_export(read_plan(run), run, asked, scratch, print)
     return sorted(path.name for path in place.iterdir())

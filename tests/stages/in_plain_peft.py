@@ -29,16 +29,16 @@ def main(folder: Path, adapter: Path) -> int:
     sys.path.insert(0, str(folder / "worker"))
     from peft import PeftModel
     from transformers import AutoModelForCausalLM
-    from trl import GRPOTrainer
 
-    from grpo_recipes.worker.trainer import model as building
+    from grpo_recipes.worker.model import build_trainer as building
+    from grpo_recipes.worker.trainer.observed import ObservedTrainer
 
-    def handed_over(model: str, args: object, peft_config: object, **more: object) -> GRPOTrainer:
+    def handed_over(model: str, args: object, peft_config: object, **more: object) -> ObservedTrainer:
         base = AutoModelForCausalLM.from_pretrained(model, dtype="float32")
         args.model_init_kwargs = None
-        return GRPOTrainer(model=PeftModel.from_pretrained(base, adapter, is_trainable=True), args=args, **more)
+        return ObservedTrainer(model=PeftModel.from_pretrained(base, adapter, is_trainable=True), args=args, **more)
 
-    building.GRPOTrainer = handed_over
+    building.ObservedTrainer = handed_over
     from grpo_recipes.worker.run import train
 
     return train(folder, resume=False)

@@ -8,9 +8,10 @@ from typing import Any, NamedTuple
 
 import pytest
 from stage_runs import FIRST, Run
+from support.archives import ARCHIVE
 
-from grpo_recipes.cli.trained_run import trained_run
-from grpo_recipes.cli.verify import verified
+from grpo_recipes.cli.trained_run import read_trained_run
+from grpo_recipes.cli.verify import verify_folder
 from grpo_recipes.contract.integrity.manifest import MANIFEST
 
 pytestmark = pytest.mark.stack
@@ -25,7 +26,7 @@ NOT_CHECKED = {
     "train.log": "grows while the run goes on",
     ".lock": "says who uses the folder now",
     ".training.lock": "says who trained there",
-    "cache/": "is made anew where it is needed, and signed by itself",
+    "cache/": "is made anew where it is needed, and has its own digest",
     "checkpoints/checkpoint-1/": "is not the checkpoint that is used",
     "recipe.yaml": "is for people: the recipe that counts is in plan.json",
     "accelerate.yaml": "starts the run itself, and --verify compares it",
@@ -174,7 +175,7 @@ def test_what_is_as_it_was_written_is_used(runs: Runs, using: dict[str, Callable
         if command.split()[0] in ("validate", "plan"):
             answer = ask()
             assert (answer.code, "warning" in answer.out + answer.err) == (0, False), answer
-    assert trained_run(str(runs.used), (), with_rewards=False)[1] == str(runs.used)
+    assert read_trained_run(str(runs.used), (), with_rewards=False)[1] == str(runs.used)
     assert "changed" not in grpo_run("watch", str(runs.used)).err
     assert "changed" not in grpo_run("runs", str(runs.used)).out
 
@@ -191,7 +192,7 @@ def test_all_of_another_runs_weights_are_refused(
             answer = ask()
             assert not_refused(answer, f"{part}/{MANIFEST}", tmp_path / "out") is None, command
             assert "it belongs to a different run" in answer.out + answer.err
-    assert [fault.name for fault in verified(runs.used).faults] == [part]
+    assert [fault.name for fault in verify_folder(runs.used).faults] == [part]
 
 
 def test_the_identity_of_another_run_does_not_fit_the_weights(runs: Runs, using: dict[str, Callable[[], Any]]) -> None:
@@ -231,13 +232,13 @@ def test_a_run_without_hashes_is_used_with_one_warning(
 ) -> None:
     for name in (f"{FINAL}/{MANIFEST}", "integrity.json"):
         (runs.used / name).unlink()
-    shutil.rmtree(runs.used / "worker/grpo_recipes/contract/integrity")
+    (runs.used / ARCHIVE).unlink()
     record = json.loads((runs.used / "run.json").read_text())
     older = {key: value for key, value in record.items() if key not in ("seal", "run_id")}
     (runs.used / "run.json").write_text(json.dumps(older))
     answer = using[f"validate {FINAL}"]()
     assert (answer.code, answer.out.count("has no content hashes")) == (0, 1), answer
-    trained_run(str(runs.used), (), with_rewards=False)
+    read_trained_run(str(runs.used), (), with_rewards=False)
     assert capsys.readouterr().err.count("has no content hashes") == 1
 
 

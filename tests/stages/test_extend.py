@@ -10,7 +10,7 @@ import pytest
 import yaml
 from stage_runs import FIRST, Command, Run
 
-from grpo_recipes.contract.files.folder_lock import LAUNCHING, held
+from grpo_recipes.contract.files.folder_lock import LAUNCHING, hold_lock
 from grpo_recipes.contract.integrity.run_folder import record_text
 
 pytestmark = pytest.mark.stack
@@ -116,7 +116,7 @@ def test_what_cannot_be_made_longer_is_told_why(first: Run, command: Command, pl
     record = json.loads((spaced / "run.json").read_text())
     (spaced / "run.json").write_text(record_text(spaced, {**record, "status": "interrupted"}))
     assert f"= fix: grpo-run '{spaced}' --resume" in refused("a run", "--extend", "training.max_steps=4")
-    with held(spaced, LAUNCHING):
+    with hold_lock(spaced, LAUNCHING):
         assert "it is still training" in refused("a run", "--extend", "training.max_steps=4")
 
     shutil.copytree(first.folder, place / "bare")

@@ -27,24 +27,26 @@ import sys
 import threading
 import traceback
 import types
+import zipimport
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from typing import Any
 
-# Runs without site-packages, within milliseconds.
-_STUB = """{first_lines}import json, os, signal, socket, sys
+# Runs without site-packages, within milliseconds; what only the server needs is imported for the server alone.
+_STUB = """{first_lines}import posix, sys
 words = sys.argv[1:]
 is_asked = words[:1] == ["-Xwarm"] or words[:2] == ["-m", "accelerate.commands.launch"]
 is_asked = is_asked or (words[:1] == ["-c"] and "import json, torch" in words[1])
 script = next((word for word in words if not word.startswith("-")), "")
 parts = {{"preflight.start", "preflight.play_tools", "export.start", "answering.start", "profile.start"}}
-is_part = script.endswith("worker/part.py") and parts & set(words)
+is_part = script.endswith(("worker/part.py", "worker/grpo_recipes.zip")) and parts & set(words)
 is_by_hand = script.rpartition("/")[2].startswith("hand_written")
 is_script = script.endswith(("worker/train.py", "gpu_kit/scripts/make_model.py")) or is_by_hand
 if not is_script and not is_part and not is_asked:
-    os.execv({real!r}, [sys.argv[0], *words])
+    posix.execv({real!r}, [sys.argv[0], *words])
+import json, os, signal, socket
 with socket.socket(socket.AF_UNIX) as server:
     server.connect({address!r})
     request = json.dumps({{"words": words, "cwd": os.getcwd(), "environ": dict(os.environ), "python": sys.argv[0]}})
@@ -134,6 +136,16 @@ def _compile_once() -> None:
         return code
 
     SourceFileLoader.source_to_code = code_of  # type: ignore[method-assign, assignment]
+    compile_of_archive = zipimport._compile_source  # type: ignore[attr-defined]
+
+    def code_of_archive(path: str, data: bytes) -> Any:
+        code = compiled.get(data)
+        if code is None:
+            return compile_of_archive(path, data)
+        _imp._fix_co_filename(code, path)
+        return code
+
+    zipimport._compile_source = code_of_archive  # type: ignore[attr-defined]
 
 
 class _Served:

@@ -12,7 +12,7 @@ import pytest
 from killed_runs import KINDS, LIMIT_S, begun
 from resumed_runs import weights
 
-from grpo_recipes.cli.verify import verified
+from grpo_recipes.cli.verify import verify_folder
 
 pytestmark = pytest.mark.survival
 STEPS = 6
@@ -76,11 +76,11 @@ def test_each_bit_is_noticed_or_changes_nothing(
         pytest.skip("one kind of run is enough for a quick look")
     whole = weights(left_alone(kind, STEPS))
     folder = interrupted(kind, tmp_path / "interrupted", python)
-    assert verified(folder).faults == []
+    assert verify_folder(folder).faults == []
     unnoticed, noticed = [], []
     for flip in flips(folder, 200 if is_full else 40, f"{seed} {kind}"):
         flip.turn(folder)
-        named = [fault.name for fault in verified(folder).faults]
+        named = [fault.name for fault in verify_folder(folder).faults]
         flip.turn(folder)
         (noticed if any(flip.name.startswith(name) for name in named) else unnoticed).append(flip)
     print(

@@ -44,7 +44,7 @@ def test_a_run_that_found_the_disk_full_is_resumed_with_the_weights_of_one_that_
     folder = disk / "run"
     record = json.loads((folder / "run.json").read_text())
     assert (record["status"], record["exit_code"]) == ("failed", 1), said
-    assert "cannot be written: no space is left; " in record["message"], said
+    assert "cannot be written: no space left on device; " in record["message"], said
     assert f"continues from checkpoint-{SAVE_STEPS}, which is complete" in record["message"]
     assert record["message"].splitlines()[0] in said
     assert "Traceback" not in said

@@ -10,12 +10,12 @@ from support.warm_python import first_lines
 from swept_runs import Swept, command
 
 # For anything but a trainer, the real Python runs and reports this program as sys.executable.
-_PYTHON = """{first_lines}import os, sys
+_PYTHON = """{first_lines}import posix, sys
 words = sys.argv[1:]
 script = next((word for word in words if not word.startswith("-")), "")
 if script.endswith("worker/train.py"):
-    os.execv({real!r}, [{real!r}, {trainer!r}, *words[words.index(script):]])
-os.execv({real!r}, [sys.argv[0], *words])
+    posix.execv({real!r}, [{real!r}, {trainer!r}, *words[words.index(script):]])
+posix.execv({real!r}, [sys.argv[0], *words])
 """
 _NVIDIA_SMI = "#!/bin/sh\nfor one in 0 1 2 3; do echo GPU-$one, NVIDIA H200, 143771, 9.0, Disabled; done\n"
 

@@ -1,5 +1,6 @@
 """The table of a sweep: what the outcome is, which runs count, and what it says of the differences."""
 
+import dataclasses
 import json
 import random
 from collections.abc import Callable, Mapping, Sequence
@@ -10,8 +11,8 @@ import pytest
 from support.plans import small_plan
 
 from grpo_recipes.cli.sweeps.training import write_report
-from grpo_recipes.contract.plan import to_json
-from grpo_recipes.sweep.comparison import SweepComparison, compared, conclusion
+from grpo_recipes.contract.plan import Reward, to_json
+from grpo_recipes.sweep.comparison import SweepComparison, compare_settings, conclusion
 from grpo_recipes.sweep.sweep_file import Sweep, SweepRun, read_sweep, write_sweep_file
 from grpo_recipes.sweep.table import table_text
 from grpo_recipes.sweep.variations import Trial
@@ -58,10 +59,21 @@ def record(folder: Path, **keys: Any) -> None:
 
 
 def found(folder: str) -> SweepComparison:
-    return compared(folder, read_sweep(folder))
+    return compare_settings(folder, read_sweep(folder))
 
 
 CLEAR = {"1e-3": [0.50, 0.52, 0.51], "2e-3": [0.90, 0.93, 0.91], "3e-3": [0.70, 0.73, 0.70]}
+
+
+def test_intervals_stay_within_the_limits_of_the_rewards(tmp_path: Path) -> None:
+    low, high = found(swept(tmp_path / "s", {"1e-3": [0.05, 0.95], "2e-3": [0.2, 0.3]})).settings
+    assert low.interval == (0.0, 1.0)
+    assert high.interval is not None and high.interval[0] == 0.0 and high.interval[1] < 1.0
+    for plan in (tmp_path / "s").glob("*/plan.json"):
+        own = dataclasses.replace(small_plan(), rewards=(Reward("python", "exact_match", "mine.py:f", 1.0),))
+        plan.write_text(to_json(own))
+    low, _ = found(str(tmp_path / "s")).settings
+    assert low.interval is not None and low.interval[0] < 0 and low.interval[1] > 1
 
 
 def test_settings_that_differ_are_told_and_the_best_is_named(tmp_path: Path, grpo_run: Callable) -> None:

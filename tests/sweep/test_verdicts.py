@@ -2,15 +2,18 @@
 
 import math
 import random
+import statistics
 
 import pytest
 
+from grpo_recipes.contract.student_t import two_sided_p
 from grpo_recipes.sweep.verdicts import (
     LEVEL,
     Sample,
     SettingDifference,
+    detectable,
+    detectable_over_rows,
     difference,
-    two_sided_p,
     verdicts,
 )
 
@@ -40,6 +43,29 @@ def test_students_distribution_has_its_ends() -> None:
     assert two_sided_p(math.inf, 3) == 0.0
     # One degree is Cauchy's distribution.
     assert two_sided_p(1000.0, 1) == pytest.approx(2 / math.pi * math.atan(1 / 1000), rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("seeds", "pairs", "deviations"), [(2, 1, 11.5), (3, 1, 3.3), (4, 1, 2.1), (5, 1, 1.7), (10, 1, 1.0), (3, 3, 5.6)]
+)
+def test_four_of_five_sweeps_detect_the_difference(seeds: int, pairs: int, deviations: float) -> None:
+    assert detectable(seeds, pairs) == pytest.approx(deviations, rel=0.02)
+    numbers = random.Random(seeds)
+    zero = samples(*[0.0] * seeds)
+    p = [difference(samples(*(numbers.gauss(deviations, 1) for _ in range(seeds))), zero).p for _ in range(2000)]
+    assert sum((each or 0) < LEVEL / pairs for each in p) / 2000 == pytest.approx(0.8, abs=0.03)
+
+
+def test_four_of_five_sets_of_rows_detect_the_difference() -> None:
+    numbers, rows = random.Random(1), 100
+    by = detectable_over_rows(rows)
+    assert by == pytest.approx(0.14)
+    detected = 0
+    for _ in range(2000):
+        changes = [numbers.choices((1, -1, 0), ((0.25 + by) / 2, (0.25 - by) / 2, 0.75))[0] for _ in range(rows)]
+        error = statistics.stdev(changes) / math.sqrt(rows)
+        detected += sum(changes) / rows > 1.96 * error
+    assert detected / 2000 == pytest.approx(0.8, abs=0.03)
 
 
 def samples(*outcomes: float) -> dict[int, Sample]:

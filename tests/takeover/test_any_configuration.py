@@ -17,7 +17,7 @@ STRANGE += ({}, {"a": {"b": [1]}}, [{"path": 3}], ["x", 1], {"datasets": [{"id":
 
 
 def _trl_names() -> list[str]:
-    tables = table_of("answers")
+    tables = table_of("trl")
     own = [*tables["script_arguments"], *tables["model_config"], *tables["open_r1_keys"], *tables["accelerate_launch"]]
     return [*classified_fields(), *own, "warmup_ratio", "evaluation_strategy", "recipe_of_mine", "7"]
 
@@ -25,7 +25,7 @@ def _trl_names() -> list[str]:
 def _axolotl_names() -> list[str]:
     tables = table_of("axolotl")
     renamed = [name for name, row in other_names()["keys"].items() if "axolotl" in row["tools"]]
-    own = [*renamed, *tables["same"], *tables["answers"], *tables["attention"], "vllm", "adapter", "datasets"]
+    own = [*renamed, *tables["same"], *tables["answers"], *tables["where_true"], "vllm", "adapter", "datasets"]
     return [*own, "chat_template", "tokens", "bf16", "fp16", "tf32", "gradient_checkpointing"]
 
 

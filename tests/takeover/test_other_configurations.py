@@ -2,6 +2,7 @@
 
 import ast
 import json
+import math
 import re
 from pathlib import Path
 from typing import Any
@@ -123,15 +124,60 @@ def test_tag_count_is_the_same_sum() -> None:
 
 
 def test_a_reward_that_nobody_ships_becomes_a_stub_with_its_options(tmp_path: Path) -> None:
-    one = taken(tmp_path, OPEN_R1.replace("tag_count", "cosine") + "cosine_max_len: 500\ncode_language: python\n")
-    reward = {"python": "rewards.py:cosine", "weight": 2.0, "options": {"cosine_max_len": 500}}
+    one = taken(
+        tmp_path, OPEN_R1.replace("tag_count", "repetition_penalty") + "repetition_n_grams: 3\ncode_language: python\n"
+    )
+    reward = {"python": "rewards.py:repetition_penalty", "weight": 2.0, "options": {"repetition_n_grams": 3}}
     assert recipe_of(one)["rewards"][1] == reward
-    assert (one.stubs, one.is_complete) == (("cosine",), True)
-    assert (row(one, "cosine_max_len").where, row(one, "code_language").where) == (("rewards",), ())
+    assert (one.stubs, one.is_complete) == (("repetition_penalty",), True)
+    assert (row(one, "repetition_n_grams").where, row(one, "code_language").where) == (("rewards",), ())
     functions: dict[str, Any] = {}
     exec(one.files["rewards.py"], functions)
-    with pytest.raises(NotImplementedError, match=r"put the reward cosine here.*FILE\.py:cosine"):
-        functions["cosine"](completions=["a"], prompts=["b"], cosine_max_len=500, solution=["c"])
+    with pytest.raises(NotImplementedError, match=r"put the reward repetition_penalty here"):
+        functions["repetition_penalty"](completions=["a"], prompts=["b"], repetition_n_grams=3, solution=["c"])
+
+
+def test_the_cosine_of_open_r1_counts_characters(tmp_path: Path) -> None:
+    one = taken(tmp_path, OPEN_R1.replace("tag_count", "cosine") + "cosine_max_len: 100\n")
+    reward = {"python": "rewards.py:cosine", "weight": 2.0, "options": {"cosine_max_len": 100}}
+    assert recipe_of(one)["rewards"][1] == reward
+    assert (one.stubs, one.is_complete) == ((), True)
+    functions: dict[str, Any] = {}
+    exec(one.files["rewards.py"], functions)
+    right, wrong = "\\boxed{4}", "\\boxed{5}"
+    texts = [right, right.rjust(50), wrong.rjust(100), wrong.rjust(150)]
+    rewards = functions["cosine"]([[{"content": text}] for text in texts], solution=["4"] * 4, cosine_max_len=100)
+    assert rewards == pytest.approx([0.5 + 0.25 * (1 + math.cos(math.pi * 0.09)), 0.75, -0.5, -0.25])
+
+
+def test_only_a_file_of_open_r1_gets_its_default_rewards(tmp_path: Path) -> None:
+    without = "model_name_or_path: owner/model\ndataset_name: owner/data\nsystem_prompt: Think.\n"
+    assert taken(tmp_path, without).stubs == ("reward",)
+    one = taken(tmp_path, without + "dataset_prompt_column: problem\n")
+    assert [reward["name"] for reward in recipe_of(one)["rewards"][:2]] == ["accuracy", "regex_match"]
+    assert "open-r1's own default" in row(one, "reward_funcs (of open-r1)").because
+
+
+def test_a_server_that_axolotl_names_is_used(tmp_path: Path) -> None:
+    text = "base_model: a/b\nrl: grpo\ntrl: {use_vllm: true, vllm_server_host: node-7, reward_funcs: [r.a]}\n"
+    assert recipe_of(taken(tmp_path, text))["generation"]["vllm_mode"] == "server"
+
+
+def test_a_rollout_of_axolotl_is_a_rollout_here(tmp_path: Path) -> None:
+    one = taken(tmp_path, "base_model: a/b\nrl: grpo\ntrl: {rollout_func: own.play, reward_funcs: [r.a]}\n")
+    assert recipe_of(one)["rollout"] == {"python": "own.py:play"}
+    assert row(one, "trl.rollout_func").fate == "emulated"
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"), [("own.rows", "a Python function"), ("chat_template", "axolotl's chat_temp")]
+)
+def test_what_builds_the_prompts_of_axolotl_is_named(kind: str, said: str, tmp_path: Path) -> None:
+    rows = f"datasets: [{{path: rows.jsonl, type: {kind}, ds_type: json}}]\n"
+    one = taken(tmp_path, f"base_model: a/b\nrl: grpo\ntrl: {{reward_funcs: [r.a]}}\n{rows}")
+    assert row(one, "datasets.type").because.startswith(said)
+    assert row(one, "datasets.ds_type").fate == "emulated"
+    assert recipe_of(one)["dataset"]["path"] == "rows.jsonl"
 
 
 def test_the_penalty_for_length_is_the_same_with_its_lengths(tmp_path: Path) -> None:
@@ -227,18 +273,10 @@ def test_another_algorithm_of_axolotl_is_refused(word: str, tmp_path: Path) -> N
     assert row(taken(tmp_path, AXOLOTL.replace("rl: grpo", f"rl: {word}")), "rl").fate == "refused"
 
 
-def test_what_axolotl_says_of_images_is_led_to_their_keys(tmp_path: Path) -> None:
-    own = "processor_type: AutoProcessor\nimage_size: 512\nimage_resize_algorithm: bilinear\n"
-    one = taken(tmp_path, f"{AXOLOTL}{own}")
-    assert row(one, "processor_type").fate == "mapped"
-    assert "dataset.images" in row(one, "image_size").because and row(one, "image_size").fate == "refused"
-    assert "dataset.max_pixels" in row(one, "image_resize_algorithm").because
-
-
 def test_every_key_of_axolotl_has_a_row(tmp_path: Path) -> None:
     tables = table_of("axolotl")
     renamed = [name for name, row in other_names()["keys"].items() if "axolotl" in row["tools"].split(", ")]
-    names = [*renamed, *tables["same"], *tables["answers"], *tables["attention"]]
+    names = [*renamed, *tables["same"], *tables["answers"], *tables["where_true"]]
     values = {name: "word" for name in names if name not in ("datasets", "trl", "vllm")}
     inside = dict.fromkeys([*tables["trl"], *tables["in_trl"]], "word")
     text = json.dumps({**values, "trl": inside, "unheard_of": 1, "base_model": "owner/model"})
@@ -284,12 +322,6 @@ def test_a_deepspeed_file_keeps_what_has_no_home(tmp_path: Path) -> None:
     }
     refused = [line.key for line in one.rows if line.fate == "refused"]
     assert refused == ["deepspeed: zero_optimization.typo", "deepspeed: optimizer.type"]
-
-
-def test_every_key_of_an_accelerate_file_has_a_row(tmp_path: Path) -> None:
-    answers = table_of("accelerate")["answers"]
-    one = taken(tmp_path, BASE, accelerate=json.dumps(dict.fromkeys(answers, "word")))
-    assert {f"accelerate: {name}" for name in answers} - {line.key for line in one.rows} == set()
 
 
 def test_a_file_that_the_configuration_names_is_read(tmp_path: Path) -> None:
@@ -368,15 +400,6 @@ def test_all_that_a_configuration_holds_is_taken_over(tmp_path: Path) -> None:
     wrong = {"label_smoothing_factor": 0.1, "bf16_full_eval": True, "accelerator_config": {"split_batches": True}}
     two = taken(tmp_path, as_yaml(**json.loads(json.dumps(held | wrong))))
     assert {line.key for line in two.rows if line.fate == "refused"} == set(wrong)
-
-
-def test_what_grpo_does_not_read_is_no_refusal(tmp_path: Path) -> None:
-    keys = as_yaml(packing=True, padding_free=True, dataset_num_proc=48, bias="none", dataset_configs=["train"])
-    one = taken(tmp_path, keys, "trl==0.17.0")
-    assert one.is_complete
-    assert "does not pack" in row(one, "packing").because
-    assert row(taken(tmp_path, as_yaml(bias="all")), "bias").fate == "refused"
-    assert "dataset.path" in row(taken(tmp_path, as_yaml(dataset_type="rllm")), "dataset_type").because
 
 
 def test_a_key_that_a_later_release_has_is_the_scripts_own(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import pytest
 from taken import taken
 
 from grpo_recipes.resolve.resolve import resolve
-from grpo_recipes.stack.gpus import named_gpu
+from grpo_recipes.stack.gpus import gpu_by_name
 from grpo_recipes.stack.target import parse_target
 
 RELEASES = ("0.19.1", "0.22.2", "1.0.0", "1.9.0", "1.16.0")
@@ -38,7 +38,7 @@ def test_what_is_taken_over_in_full_validates(release: str, accelerate: str, tmp
         for name, content in {**one.files, "recipe.yaml": one.text}.items():
             (tmp_path / name).write_text(content, encoding="utf-8")
         stack, _ = parse_target(f"trl=={release},transformers=={one.release.transformers}")
-        gpu = named_gpu("H100-80GB")
+        gpu = gpu_by_name("H100-80GB")
         assert stack is not None and gpu is not None
         found = resolve(str(tmp_path / "recipe.yaml"), stack._replace(gpus=(gpu,) * 8)).findings
         assert [finding.message for finding in found if finding.severity == "error"] == []

@@ -14,7 +14,7 @@ from grpo_recipes.facts.source.field import NoDefault
 from grpo_recipes.resolve.resolve import resolve
 from grpo_recipes.stack.target import parse_target
 from grpo_recipes.takeover import old_defaults
-from grpo_recipes.takeover.basis.release import declared_release
+from grpo_recipes.takeover.basis.release import parse_release
 
 # Those around which names and defaults moved.
 RELEASES = ("0.14.0", "0.15.2", "0.16.1", "0.17.0", "0.19.1", "0.22.0", "0.22.2", "0.26.2", "0.28.0", "1.0.0", "1.16.0")
@@ -22,7 +22,7 @@ RELEASES = ("0.14.0", "0.15.2", "0.16.1", "0.17.0", "0.19.1", "0.22.0", "0.22.2"
 
 def _defaults(release: str) -> dict[str, Any]:
     """Every GRPOConfig field of a release that has a default in JSON, with it."""
-    fields = declared_release(f"trl=={release}").fields
+    fields = parse_release(f"trl=={release}").fields
     return {name: field.default for name, field in fields.items() if not isinstance(field.default, NoDefault)}
 
 
@@ -367,7 +367,7 @@ def test_secrets_in_env_are_refused_and_not_shown(tmp_path: Path) -> None:
 
 
 def test_facts_of_a_release_are_those_of_its_pair() -> None:
-    release = declared_release("trl==0.15.2,transformers==4.49.0")
+    release = parse_release("trl==0.15.2,transformers==4.49.0")
     stack, _ = parse_target("trl==0.15.2,transformers==4.49.0")
     assert stack is not None
     assert release.fields == facts_for(stack).fields("GRPOConfig")

@@ -13,6 +13,7 @@ from support.plans import small_plan
 
 from grpo_recipes.contract.exits import Refusal
 from grpo_recipes.contract.findings.findings_text import bare_text
+from grpo_recipes.contract.integrity.allowed import CODE, list_file
 from grpo_recipes.contract.plan import (
     CODE_OF,
     Arguments,
@@ -23,7 +24,7 @@ from grpo_recipes.contract.plan import (
 )
 from grpo_recipes.contract.plan_sections import Package, Vllm, VllmServer
 from grpo_recipes.trust.code import CodePart, code_parts, not_allowed, refusal, resolve_allowed
-from grpo_recipes.trust.folder_owner import allow, allowed_file, is_allowed
+from grpo_recipes.trust.remembered import allow, is_allowed
 
 ONE, TWO = "a" * 64, "a" * 32 + "b" * 32
 
@@ -205,21 +206,15 @@ def test_what_is_allowed_is_remembered_for_its_owner_alone() -> None:
     assert is_allowed(ONE)
     assert is_allowed(TWO)
     assert not is_allowed("c" * 64)
-    assert stat.S_IMODE(allowed_file().stat().st_mode) == 0o600
-    assert json.loads(allowed_file().read_text()) == {"allowed": [ONE, TWO]}
-    assert sorted(path.name for path in allowed_file().parent.iterdir()) == [".allowed.lock", "allowed.json"]
-
-
-def test_only_digests_are_remembered() -> None:
-    with pytest.raises(ValueError, match="not a sha256"):
-        allow(["abc"])
-    assert not allowed_file().exists()
+    assert stat.S_IMODE(list_file(CODE).stat().st_mode) == 0o600
+    assert json.loads(list_file(CODE).read_text()) == {"allowed": [ONE, TWO]}
+    assert sorted(path.name for path in list_file(CODE).parent.iterdir()) == [".allowed.lock", "allowed.json"]
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"allowed": 3}', "\0"])
 def test_an_unreadable_list_allows_nothing_and_says_where_it_is(text: str) -> None:
     allow([ONE])
-    allowed_file().write_text(text)
+    list_file(CODE).write_text(text)
     with pytest.raises(Refusal, match=r"allowed\.json"):
         is_allowed(ONE)
 
@@ -227,7 +222,7 @@ def test_an_unreadable_list_allows_nothing_and_says_where_it_is(text: str) -> No
 def test_the_list_is_where_the_xdg_specification_says(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("XDG_CONFIG_HOME", "relative")
-    assert allowed_file() == tmp_path / ".config" / "grpo-run" / "allowed.json"
+    assert list_file(CODE) == tmp_path / ".config" / "grpo-run" / "allowed.json"
 
 
 PARTS = [CodePart("python reward", "/r/one.py", ONE), CodePart("python reward", "/r/two.py", TWO)]
@@ -295,7 +290,7 @@ def test_a_list_that_cannot_be_written_is_refused_and_stays(
     with pytest.raises(Refusal, match="cannot be written\n  = because: No space left on device\n  = fix: free some"):
         allow([f"{number:064x}" for number in range(100)])
     assert is_allowed("a" * 64)
-    assert sorted(path.name for path in allowed_file().parent.iterdir()) == [".allowed.lock", "allowed.json"]
+    assert sorted(path.name for path in list_file(CODE).parent.iterdir()) == [".allowed.lock", "allowed.json"]
 
 
 def test_a_variable_that_only_tunes_brings_no_code() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from grpo_recipes.contract.secrets.redact import redact, redact_value
-from grpo_recipes.launch.event_printer import redacted_log
+from grpo_recipes.launch.train_log import open_redacted_log
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_nothing_that_steers_a_terminal_reaches_it(character: str) -> None:
 
 def test_a_log_file_keeps_what_steers_a_terminal_and_no_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_TOKEN", "correct-horse")
-    with redacted_log(str(tmp_path / "train.log")) as (output, _):
+    with open_redacted_log(str(tmp_path / "train.log")) as (output, _):
         for part in (b"\x1b[31m 10%\r 20%\r", b"token correct-", b"horse\n\xff end without a line"):
             os.write(output, part)
             time.sleep(0.02)

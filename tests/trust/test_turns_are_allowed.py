@@ -11,7 +11,7 @@ from grpo_recipes.contract.exits import Refusal
 from grpo_recipes.contract.plan import Plan, Reward
 from grpo_recipes.contract.plan_sections import SANDBOX_VARIABLE, ScriptedTurn, Tool
 from grpo_recipes.trust.code import code_parts, turn_parts
-from grpo_recipes.trust.environment import refused
+from grpo_recipes.trust.environment import why_refused
 from grpo_recipes.trust.folders import consent
 
 TOOL = Tool("run_python", "python_tool.py:run_python", "/r/python_tool.py", "a" * 64)
@@ -79,7 +79,7 @@ def test_a_recipe_in_a_folder_of_ones_own_can_be_edited(recipe: str, tmp_path: P
     elsewhere = tmp_path / "home/parent.yaml"
     elsewhere.parent.mkdir(exist_ok=True)
     elsewhere.write_text("recipe: 1\n")
-    with pytest.raises(Refusal, match=r"parent\.yaml is not below"):
+    with pytest.raises(Refusal, match=r"preflight\.turns is not allowed yet"):
         consent(turn_parts(played(STEALS, tool=own)), (), [recipe, str(elsewhere)])
 
 
@@ -113,4 +113,4 @@ def test_without_a_sandbox_is_asked_for_with_the_code_that_it_lets_go(recipe: st
         replace(small_plan(), sandbox="none", rewards=(Reward("shipped", "code_tests", "code_tests", 1.0),))
     )
     assert part.kind == "launch.sandbox", "a shipped reward runs code, too"
-    assert refused(SANDBOX_VARIABLE, "none"), "nor can a recipe say it as a variable"
+    assert why_refused(SANDBOX_VARIABLE, "none"), "nor can a recipe say it as a variable"

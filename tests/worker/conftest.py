@@ -15,7 +15,7 @@ import worker_runs
 from support.tiny_models import write_tiny_model
 from worker_runs import Changes, Trained, environment, plan_of, planned_data, record
 
-from grpo_recipes.contract.files.regular_file import TRAVELS
+from grpo_recipes.render.run_folder import archive_modules
 
 PACKAGE = Path(__file__).resolve().parents[2] / "grpo_recipes"
 
@@ -76,13 +76,8 @@ def make_run(tmp_path: Path) -> Callable[..., Path]:
 
     def make(plan: Changes, name: str = "run", user: dict[str, str] | None = None) -> Path:
         folder = tmp_path / name
-        copy = folder / "worker" / "grpo_recipes"
-        copy.mkdir(parents=True)
-        for part in TRAVELS:
-            if (PACKAGE / part).is_dir():
-                shutil.copytree(PACKAGE / part, copy / part, ignore=shutil.ignore_patterns("__pycache__"))
-            else:
-                shutil.copy(PACKAGE / part, copy / part)
+        (folder / "worker").mkdir(parents=True)
+        (folder / "worker" / "grpo_recipes.zip").write_bytes(archive_modules(PACKAGE))
         shutil.copy(PACKAGE / "worker" / "train.py", folder / "worker")
         (folder / "worker" / "user").mkdir()
         for file, text in (user or {}).items():

@@ -4,8 +4,12 @@ A fault is a function here that breaks trl, transformers or peft for the whole f
 or a defect of a release would, before the worker's own entry point runs.
 """
 
+import copy
+import functools
+import importlib
 import json
 import os
+import re
 import resource
 import socket
 import sys
@@ -16,6 +20,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import transformers
+import trl
 from transformers import GenerationMixin
 from trl import GRPOTrainer
 
@@ -195,9 +201,9 @@ def advantages_that_come_back() -> None:
         from grpo_recipes.worker._shared.equal_rewards import watch_groups
 
         kept: list[Any] = []
-        watch_groups(trainer, lambda _, __, found: kept.append(found["advantages"].clone()))
+        watch_groups(trainer, "equal rewards", lambda _, __, found: kept.append(found["advantages"].clone()))
         said = apply(trainer, value, plan)
-        watch_groups(trainer, lambda _, __, found: found.update(advantages=kept.pop()))
+        watch_groups(trainer, "equal rewards", lambda _, __, found: found.update(advantages=kept.pop()))
         return said
 
     equal_rewards.on_trainer = on_trainer
@@ -331,6 +337,94 @@ def stop_that_the_mask_does_not_know() -> None:
     _masks(change)
 
 
+def _generates_with(change: Callable[[dict[str, Any], bool], None]) -> None:
+    """Changes what generate calls the model with. change: also gets whether it is the pass over the prompt."""
+    original = GenerationMixin.prepare_inputs_for_generation
+
+    # transformers takes a parameter that is called kwargs for one that passes everything on.
+    def prepared(self: Any, *given: Any, is_first_iteration: bool = False, **kwargs: Any) -> Any:
+        inputs = original(self, *given, is_first_iteration=is_first_iteration, **kwargs)
+        change(inputs, is_first_iteration)
+        return inputs
+
+    GenerationMixin.prepare_inputs_for_generation = prepared
+
+
+def generation_without_the_prompt() -> None:
+    def change(inputs: dict[str, Any], is_first: bool) -> None:
+        if not is_first:
+            inputs["past_key_values"] = None
+
+    _generates_with(change)
+
+
+def generation_at_shifted_positions() -> None:
+    def change(inputs: dict[str, Any], is_first: bool) -> None:
+        if not is_first:
+            inputs["position_ids"] = inputs["position_ids"] + 1
+
+    _generates_with(change)
+
+
+def generation_with_half_the_prompt() -> None:
+    def change(inputs: dict[str, Any], is_first: bool) -> None:
+        mask = inputs["attention_mask"].clone()
+        width = mask.shape[1]
+        mask[:, : width - width // 2] = 0
+        inputs["attention_mask"] = mask
+
+    _generates_with(change)
+
+
+def generation_without_the_adapter() -> None:
+    from peft import PeftModelForCausalLM
+
+    generate = PeftModelForCausalLM.generate
+
+    def without(self: Any, *given: Any, **named: Any) -> Any:
+        with self.disable_adapter():
+            return generate(self, *given, **named)
+
+    PeftModelForCausalLM.generate = without
+
+
+def generation_by_an_old_adapter() -> None:
+    """The adapter of the first generation in all later ones."""
+    from peft import PeftModelForCausalLM
+
+    generate, old = PeftModelForCausalLM.generate, {}
+
+    def before(self: Any, *given: Any, **named: Any) -> Any:
+        adapter = {name: value for name, value in self.named_parameters() if "lora_" in name}
+        new = {name: value.detach().clone() for name, value in adapter.items()}
+        old.update({} if old else new)
+        try:
+            for name, value in adapter.items():
+                value.data.copy_(old[name])
+            return generate(self, *given, **named)
+        finally:
+            for name, value in adapter.items():
+                value.data.copy_(new[name])
+
+    PeftModelForCausalLM.generate = before
+
+
+def generation_by_a_copy() -> None:
+    from peft import PeftModelForCausalLM
+
+    generate = PeftModelForCausalLM.generate
+    copies: list[Any] = []
+
+    def of_copy(self: Any, *given: Any, **named: Any) -> Any:
+        if not copies:
+            observed = vars(self).pop("generate")  # refers to the trainer, which cannot be copied
+            copies.append(copy.deepcopy(self))
+            self.generate = observed
+        return generate(copies[0], *given, **named)
+
+    PeftModelForCausalLM.generate = of_copy
+
+
 def images_that_the_loss_does_not_get() -> None:
     original = GRPOTrainer._get_per_token_logps_and_entropies
 
@@ -352,6 +446,7 @@ def images_that_the_generation_does_not_get() -> None:
 def other_images_in_the_loss() -> None:
     original = GRPOTrainer._get_per_token_logps_and_entropies
 
+    @functools.wraps(original)
     def score(self: Any, *given: Any, **named: Any) -> Any:
         return original(self, *given, **{**named, "pixel_values": named["pixel_values"] * 0.5})
 
@@ -498,7 +593,7 @@ def little_memory_for_completions() -> None:
     original = GRPOTrainer._generate
 
     def generate(self: Any, *given: Any) -> Any:
-        little_memory(24)
+        little_memory(48)
         return original(self, *given)
 
     GRPOTrainer._generate = generate
@@ -507,8 +602,7 @@ def little_memory_for_completions() -> None:
 def phases_that_nobody_watches() -> None:
     from grpo_recipes.worker import training
 
-    for name in ("watch_phases", "watch_saves"):
-        setattr(training, name, lambda trainer, peaks: None)
+    training.watch_phases = lambda trainer, peaks: None
 
 
 def train(request: dict[str, Any]) -> int:
@@ -517,6 +611,32 @@ def train(request: dict[str, Any]) -> int:
 
     globals()[request["fault"]]()
     return worker(Path(request["folder"]), resume=request.get("resume", False))
+
+
+def rewritten(request: dict[str, Any]) -> int:
+    """As train, with another source of TRL's trainer and those it is made from.
+
+    changes: pairs of a regular expression and what replaces it in all of them.
+    """
+    from transformers import trainer as of_transformers
+    from trl.trainer import base_trainer, grpo_trainer
+
+    from grpo_recipes.worker.model import build_trainer
+    from grpo_recipes.worker.trainer import observed
+
+    count = 0
+    for module in (of_transformers, base_trainer, grpo_trainer):
+        source = Path(module.__file__).read_text()
+        for old, new in request["changes"]:
+            source, number = re.subn(old, new, source)
+            count += number
+        exec(compile(source, module.__file__, "exec"), vars(module))
+        if module is of_transformers:
+            base_trainer.Trainer = transformers.Trainer = of_transformers.Trainer
+    assert count, "the text does not occur"
+    trl.GRPOTrainer = grpo_trainer.GRPOTrainer
+    build_trainer.ObservedTrainer = importlib.reload(observed).ObservedTrainer
+    return train({"fault": "nothing", **request})
 
 
 def watched(request: dict[str, Any]) -> int:

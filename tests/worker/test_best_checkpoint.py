@@ -58,8 +58,13 @@ def test_the_best_checkpoint_is_not_rotated_away_and_final_holds_it(whole: Train
     assert (best["step"], after["step"]) == (4, 8)
     assert best["reward"] > after["reward"]
     assert record["evaluation"]["evaluations_since_best"] == 2
+    assert record["evaluation"]["chosen_from"] == [2, 4, 6, 8]
+    apart = record["evaluation"]["cross_validated"]
+    assert (apart["steps"], apart["reward"]) == ([4, 4], pytest.approx(best["reward"]))
+    assert apart["change"]["reward"] == pytest.approx(best["change"]["reward"])
     card = (whole.folder / "final" / "README.md").read_text()
     assert "the model of step 4" in card
+    assert "On rows that did not choose it: reward" in card
     summary = json.loads((whole.folder / "final" / "run.json").read_text())
     assert (summary["step"], summary["final_step"]) == (8, 4)
 

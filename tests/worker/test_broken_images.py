@@ -4,6 +4,8 @@ import io
 import json
 import os
 import random
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,10 +14,15 @@ import pytest
 from support.seeing_models import QUESTION, png, square
 from worker_runs import planned_data
 
+from grpo_recipes.cli.trained_run import image_part
+from grpo_recipes.contract.exits import Refusal
 from grpo_recipes.contract.plan import Data
-from grpo_recipes.worker._shared.inputs import Refused, decoded
+from grpo_recipes.contract.prompt_shape import LARGEST_IMAGE
+from grpo_recipes.worker._shared.inputs import decode_images
+from grpo_recipes.worker._shared.replacing import Refused
 
 pytestmark = pytest.mark.stack
+UNKNOWN = "it is not an image of a format that grpo-run opens: PNG, JPEG, WEBP, GIF, BMP, TIFF"
 RED, BLUE, WHITE = (255, 0, 0), (0, 0, 255), (255, 255, 255)
 
 
@@ -26,9 +33,9 @@ def data_of(folder: Path, *pictures: object, **changes: Any) -> Data:
 
 
 def prepared(data: Data, folder: Path) -> Any:
-    from grpo_recipes.worker.data.dataset import prepared_rows
+    from grpo_recipes.worker.data.dataset import prepare_rows
 
-    return prepared_rows(data, "dataset", folder / "cache", 0, {})
+    return prepare_rows(data, "dataset", folder / "cache", 0, {})
 
 
 def why(data: Data, folder: Path) -> str:
@@ -95,20 +102,25 @@ def float_tiff() -> bytes:
     return written(Image.new("F", (9, 9), 0.5), "TIFF")
 
 
-BROKEN: dict[str, tuple[Callable[[], bytes], str]] = {
-    "empty.png": (lambda: b"", "UnidentifiedImageError"),
-    "one_byte.png": (lambda: b"\x89", "UnidentifiedImageError"),
+EPS = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 20 20\n%%EndComments\nshowpage\n%%EOF\n"
+BROKEN: dict[str, tuple[Callable[[], bytes | None], str]] = {
+    "empty.png": (lambda: b"", UNKNOWN),
+    "one_byte.png": (lambda: b"\x89", UNKNOWN),
     "signature.png": (lambda: b"\x89PNG\r\n\x1a\n", ""),
-    "text.png": (lambda: b"not an image", "UnidentifiedImageError: cannot identify image file its bytes"),
-    "page.jpg": (lambda: b"<html><body>404</body></html>", "UnidentifiedImageError"),
-    "drawn.svg": (lambda: b"<svg xmlns='http://www.w3.org/2000/svg'/>", "UnidentifiedImageError"),
-    "pointer.png": (lambda: b"version https://git-lfs.github.com/spec/v1\nsize 9\n", "UnidentifiedImageError"),
-    "heic.heic": (lambda: b"\0\0\0\x18ftypheic\0\0\0\0mif1heic" + b"\0" * 99, "UnidentifiedImageError"),
-    "avif.avif": (lambda: b"\0\0\0\x18ftypavif\0\0\0\0mif1avif" + b"\0" * 99, ""),
-    "movie.mp4": (lambda: b"\0\0\0\x18ftypisom\0\0\0\0isomiso2" + b"\0" * 99, "UnidentifiedImageError"),
-    "a.pdf": (lambda: b"%PDF-1.7\n%%EOF", "UnidentifiedImageError"),
-    "zeros.png": (lambda: bytes(5000), "UnidentifiedImageError"),
+    "text.png": (lambda: b"not an image", UNKNOWN),
+    "page.jpg": (lambda: b"<html><body>404</body></html>", UNKNOWN),
+    "drawn.svg": (lambda: b"<svg xmlns='http://www.w3.org/2000/svg'/>", UNKNOWN),
+    "pointer.png": (lambda: b"version https://git-lfs.github.com/spec/v1\nsize 9\n", UNKNOWN),
+    "heic.heic": (lambda: b"\0\0\0\x18ftypheic\0\0\0\0mif1heic" + b"\0" * 99, UNKNOWN),
+    "avif.avif": (lambda: b"\0\0\0\x18ftypavif\0\0\0\0mif1avif" + b"\0" * 99, UNKNOWN),
+    "portable.ppm": (lambda: noise("PPM"), UNKNOWN),
+    "drawn.png": (lambda: EPS, UNKNOWN),
+    "movie.mp4": (lambda: b"\0\0\0\x18ftypisom\0\0\0\0isomiso2" + b"\0" * 99, UNKNOWN),
+    "a.pdf": (lambda: b"%PDF-1.7\n%%EOF", UNKNOWN),
+    "zeros.png": (lambda: bytes(5000), UNKNOWN),
     "bomb.png": (lambda: of_size(60_000, 60_000), "DecompressionBombError: Image size (3600000000 pixels)"),
+    "large.png": (lambda: of_size(13_000, 13_000), "it has 13,000 x 13,000 pixels, and the most is 89,478,485"),
+    "sparse.png": (lambda: None, "it has 268,435,457 bytes, and the most is 268,435,456"),
     "no_size.png": (lambda: of_size(0, 0), ""),
     "other_size.png": (lambda: of_size(300, 300), "truncated"),
     "overwritten.png": (with_text_in_the_middle, ""),
@@ -127,11 +139,41 @@ BROKEN: dict[str, tuple[Callable[[], bytes], str]] = {
 def test_a_broken_file_is_named_with_its_row(name: str, tmp_path: Path) -> None:
     make, says = BROKEN[name]
     (tmp_path / "good.png").write_bytes(png(square("red", random.Random(1))))
-    (tmp_path / name).write_bytes(make())
+    if (content := make()) is not None:
+        (tmp_path / name).write_bytes(content)
+    else:
+        with (tmp_path / name).open("wb") as sparse:
+            sparse.truncate(LARGEST_IMAGE + 1)
 
     said = why(data_of(tmp_path, "good.png", name, "good.png"), tmp_path)
 
     assert f"{tmp_path / name}: " in said and says in said
+
+
+DECODES = """
+import sys
+from pathlib import Path
+from grpo_recipes.worker._shared.imports import quiet_libraries
+quiet_libraries()
+from datasets import Image
+try:
+    Image().decode_example({"bytes": Path(sys.argv[1]).read_bytes(), "path": None}).load()
+except OSError as problem:
+    print(problem)
+"""
+
+
+@pytest.mark.parametrize("is_kept", [False, True], ids=["Pillow alone", "in a worker"])
+def test_a_column_of_images_that_datasets_decodes_starts_no_program(is_kept: bool, tmp_path: Path) -> None:
+    (tmp_path / "drawn.png").write_bytes(EPS)
+    (tmp_path / "gs").write_text(f"#!/bin/sh\ntouch {tmp_path}/trace\nexit 1\n")
+    (tmp_path / "gs").chmod(0o755)
+    program = DECODES if is_kept else DECODES.replace("quiet_libraries()\n", "")
+    variables = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    words = [sys.executable, "-c", program, str(tmp_path / "drawn.png")]
+    done = subprocess.run(words, env=variables, cwd=Path(__file__).parents[2], capture_output=True, text=True)
+    assert (tmp_path / "trace").exists() != is_kept, done.stderr
+    assert not is_kept or "Unable to locate Ghostscript" in done.stdout, done.stderr
 
 
 @pytest.mark.parametrize(
@@ -277,12 +319,13 @@ GOOD: dict[str, tuple[Callable[[], bytes], tuple[Any, Any]]] = {
     **{f"turned_{number}.jpg": (lambda number=number: turned(number), (BLUE, RED)) for number in (2, 3, 7, 8)},
     "turned.png": (lambda: turned(8, "PNG"), (BLUE, RED)),
     "wrong_turn.jpg": (lambda: turned(99), (RED, BLUE)),
+    "of_a_phone.jpg": (lambda: frames("MPO"), ((254, 0, 0), (0, 0, 254))),
 }
 
 
 @pytest.mark.parametrize("name", GOOD)
 def test_a_good_file_is_read_as_its_viewer_shows_it_whatever_max_pixels_is(name: str, tmp_path: Path) -> None:
-    from grpo_recipes.worker.data.images import image_as_in_rows
+    from grpo_recipes.worker.data.image_files import image_as_in_rows
 
     make, colours = GOOD[name]
     (tmp_path / name).write_bytes(make())
@@ -290,7 +333,7 @@ def test_a_good_file_is_read_as_its_viewer_shows_it_whatever_max_pixels_is(name:
 
     for most, (width, height) in ((None, (40, 20)), (800, (40, 20)), (200, (20, 10))):
         rows = prepared(data_of(tmp_path, name, max_pixels=most), tmp_path / str(most))
-        (image,) = decoded(rows[0])["images"]
+        (image,) = decode_images(rows[0])["images"]
         assert image_as_in_rows((tmp_path / name).read_bytes(), most) == image, "which a user shows the model"
         places = [(height // 2, width // 4), (height // 2, 3 * width // 4)]
         places = places if is_turned else [place[::-1] for place in places]
@@ -309,4 +352,12 @@ def test_paths_may_be_absolute_lead_out_of_the_folder_and_through_links(tmp_path
 
     rows = prepared(data_of(folder, "../out.png", str(tmp_path / "out.png"), "link.png"), tmp_path)
 
-    assert {decoded(rows[place])["images"][0].tobytes() for place in range(3)} == {halves().tobytes()}
+    assert {decode_images(rows[place])["images"][0].tobytes() for place in range(3)} == {halves().tobytes()}
+
+
+def test_a_prompt_is_not_shown_with_a_file_without_end(tmp_path: Path) -> None:
+    with (tmp_path / "sparse.png").open("wb") as sparse:
+        sparse.truncate(LARGEST_IMAGE + 1)
+    with pytest.raises(Refusal, match="cannot be read") as refused:
+        image_part(str(tmp_path / "sparse.png"))
+    assert "it has 268,435,457 bytes, and the most is 268,435,456" in str(refused.value)

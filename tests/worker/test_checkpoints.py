@@ -8,13 +8,14 @@ from pathlib import Path
 import pytest
 from worker_runs import Changes, planned_data
 
-from grpo_recipes.contract.integrity.checkpoints import judged_checkpoints
+from grpo_recipes.contract.integrity.checkpoints import judge_checkpoints
 from grpo_recipes.contract.integrity.manifest import MANIFEST, UNFINISHED
 from grpo_recipes.contract.integrity.run_folder import write_integrity
-from grpo_recipes.contract.integrity.seal import sealed
-from grpo_recipes.trust.folder_owner import allow
-from grpo_recipes.worker._shared.inputs import Refused
+from grpo_recipes.contract.integrity.seal import seal_content
+from grpo_recipes.trust.remembered import allow
 from grpo_recipes.worker._shared.planned import read_plan
+from grpo_recipes.worker._shared.record import Record
+from grpo_recipes.worker._shared.replacing import Refused
 from grpo_recipes.worker.checkpoints.checkpoint import (
     latest_checkpoint,
     put_in_place,
@@ -24,8 +25,15 @@ from grpo_recipes.worker.checkpoints.checkpoint import (
     write_manifest,
 )
 from grpo_recipes.worker.resume.resuming import checkpoint_to_resume, experiment
+from grpo_recipes.worker.run import _first_step
 
 Damage = Callable[[Path], object]
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The folder of a user who has allowed nothing."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.mktemp("config")))
 
 
 def checkpoint(checkpoints: Path, step: int, *, world: int = 1, values: Changes | None = None) -> Path:
@@ -41,7 +49,7 @@ def checkpoint(checkpoints: Path, step: int, *, world: int = 1, values: Changes 
 def retold(folder: Path, **changes: object) -> None:
     """Writes another manifest, with a seal of its own."""
     content = json.loads((folder / MANIFEST).read_text())
-    (folder / MANIFEST).write_text(sealed("checkpoint", {**content, **changes}))
+    (folder / MANIFEST).write_text(seal_content("checkpoint", {**content, **changes}))
 
 
 DAMAGES: dict[str, tuple[Damage, str]] = {
@@ -77,7 +85,7 @@ def test_what_does_not_match_its_manifest_is_skipped_with_the_reason(tmp_path: P
     change, reason = DAMAGES[damage]
     whole = checkpoint(tmp_path, 6)
     change(checkpoint(tmp_path, 8))
-    newest, next_one = judged_checkpoints(tmp_path, contents=True)
+    newest, next_one = judge_checkpoints(tmp_path, contents=True)
     assert (newest.folder.name, next_one.folder, next_one.reason) == ("checkpoint-8", whole, None)
     assert newest.reason is not None and reason in newest.reason
     assert latest_checkpoint(tmp_path) == whole
@@ -281,12 +289,33 @@ def test_a_checkpoint_of_an_older_grpo_run_is_gone_on_with_and_told(
         checkpoint_to_resume(folder, read_plan(folder))
 
 
+def test_pickles_that_a_run_wrote_are_allowed(
+    run: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = run()
+    checkpoint(folder / "checkpoints", 6, values=json.loads(json.dumps(experiment(folder))))
+    assert checkpoint_to_resume(folder, read_plan(folder))[1] == ["resumed from checkpoint-6"]
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "of another user"))
+    with pytest.raises(Refused, match=r"because: global_step/states\.pt are pickles") as refused:
+        checkpoint_to_resume(folder, read_plan(folder))
+    allow([str(refused.value).rpartition(" ")[2]])
+    assert checkpoint_to_resume(folder, read_plan(folder))[1] == ["resumed from checkpoint-6"]
+
+
+def test_a_user_without_a_list_is_told_that_resume_asks(
+    run: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", os.devnull)
+    checkpoint(run() / "checkpoints", 6)
+    assert "note: --resume will ask for --allow-code, since allowed.json cannot be written: " in capsys.readouterr().out
+
+
 def test_pickles_of_an_older_grpo_run_are_asked_for(
     run: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     folder = run()
     of_an_older_grpo_run(checkpoint(folder / "checkpoints", 6, values=json.loads(json.dumps(experiment(folder)))))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "of another user"))
     with pytest.raises(Refused, match=r"because: global_step/states\.pt are pickles") as refused:
         checkpoint_to_resume(folder, read_plan(folder))
     allow([str(refused.value).rpartition(" ")[2]])
@@ -300,3 +329,17 @@ def test_a_checkpoint_that_another_process_found_damaged_is_not_looked_into_agai
     assert checkpoint_to_resume(folder, read_plan(folder), contents=False)[0] == newest
     with pytest.raises(Refused, match=r"model\.safetensors has the sha256"):
         checkpoint_to_resume(folder, read_plan(folder))
+
+
+def test_a_run_that_never_trained_starts_without_a_word(
+    run: Callable[..., Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = run()
+    record = Record(folder, 0)
+    record.start(resumed=True)
+    assert _first_step(read_plan(folder), folder, record, resume=True) is None
+    assert capsys.readouterr().out == ""
+    record.update(launches=1)
+    record.start(resumed=True)
+    _first_step(read_plan(folder), folder, record, resume=True)
+    assert capsys.readouterr().out == "no checkpoint was written yet: training starts at step 0\n"

@@ -14,8 +14,8 @@ from worker_runs import planned_data
 
 from grpo_recipes.contract.files.regular_file import file_sha256
 from grpo_recipes.contract.plan import Data
-from grpo_recipes.worker._shared.inputs import Refused
-from grpo_recipes.worker.data.unreadable_rows import TooMuch
+from grpo_recipes.worker._shared.replacing import Refused
+from grpo_recipes.worker.data.limits import TooMuch
 
 pytestmark = pytest.mark.stack
 LEVELS = ["1", "3", "4", "3", "5", "4", "1", "3"]
@@ -42,10 +42,10 @@ def data_of(folder: Path, rows: list[Any] = ROWS, **changes: Any) -> Data:
 
 
 def prepared(data: Data, tokens: Any = None, seen: dict[str, object] | None = None) -> Any:
-    from grpo_recipes.worker.data.dataset import prepared_rows
+    from grpo_recipes.worker.data.dataset import prepare_rows
 
     cache = Path(data.path).parent / uuid.uuid4().hex
-    rows = prepared_rows(data, "dataset", cache, 0, seen, tokens=tokens or Counted())
+    rows = prepare_rows(data, "dataset", cache, 0, seen, tokens=tokens or Counted())
     assert [file.name for file in cache.glob("*.arrow")] == ["dataset-0.arrow"]
     return rows
 
@@ -89,6 +89,14 @@ def test_longer_prompts_go_above_the_limit_alone(tmp_path: Path) -> None:
     assert kept(data_of(tmp_path, max_prompt_tokens=8, filter="{{ prompt_tokens > 5 }}")) == [1, 2, 3]
     assert kept(data_of(tmp_path, max_prompt_tokens=12, over="error")) == list(range(8))
     assert kept(data_of(tmp_path, max_prompt_tokens=10, over="error", max_rows=6)) == list(range(6)), "7 is longer"
+
+
+def test_lengths_are_shown_beside_rows_of_the_filter(tmp_path: Path) -> None:
+    with pytest.raises(Refused) as refused:
+        kept(data_of(tmp_path, max_prompt_tokens=2, filter="{{ level == '3' }}"))
+    (finding,) = refused.value.findings
+    assert [line.partition(": ")[0] for line in finding.seen] == ["row 1", "row 2", "row 4"]
+    assert finding.seen[1:] == ("row 2: 6 tokens", "row 4: 8 tokens")
 
 
 def test_the_order_of_a_seed_is_written_down(tmp_path: Path) -> None:
@@ -264,14 +272,14 @@ def test_rows_are_chosen_once_for_resumes_and_for_other_processes(
     data, cache = data_of(tmp_path, max_prompt_tokens=8, filter="{{ level != '3' }}"), tmp_path / "cache"
     tokens, seen = Counted(), [dict[str, object](), dict[str, object]()]
     taken = [
-        dataset.prepared_rows(data, "dataset", cache, rank, each, is_resumed_later=True, first=0, tokens=tokens)  # type: ignore[arg-type]
+        dataset.prepare_rows(data, "dataset", cache, rank, each, is_resumed_later=True, first=0, tokens=tokens)  # type: ignore[arg-type]
         for rank, each in zip((0, first), seen, strict=True)
     ]
     assert tokens.times == 5
     assert list(taken[0]) == list(taken[1])
     assert seen[0] == seen[1]
     tokens.of = "another tokenizer"
-    dataset.prepared_rows(data, "dataset", cache, 0, {}, is_resumed_later=True, first=0, tokens=tokens)  # type: ignore[arg-type]
+    dataset.prepare_rows(data, "dataset", cache, 0, {}, is_resumed_later=True, first=0, tokens=tokens)  # type: ignore[arg-type]
     assert tokens.times == 10
 
 
@@ -317,10 +325,10 @@ def test_rows_are_sorted_by_a_column(changes: dict[str, Any], places: list[int],
 
 
 def test_sorted_rows_are_as_sorted_after_a_resume(tmp_path: Path) -> None:
-    from grpo_recipes.worker.data.dataset import prepared_rows
+    from grpo_recipes.worker.data.dataset import prepare_rows
 
     data, cache = data_of(tmp_path, sort_by="-level"), tmp_path / "cache"
-    first, again = (list(prepared_rows(data, "dataset", cache, 0, is_resumed_later=True)) for _ in range(2))
+    first, again = (list(prepare_rows(data, "dataset", cache, 0, is_resumed_later=True)) for _ in range(2))
     assert first == again
     assert [row["level"] for row in again] == sorted(LEVELS, reverse=True)
 

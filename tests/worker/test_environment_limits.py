@@ -1,4 +1,4 @@
-"""What a method of an environment is told to have failed by."""
+"""What a method of an environment is told to have failed by, and a class that no file of the user has."""
 
 import asyncio
 import inspect
@@ -7,10 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.plans import small_plan
 
-from grpo_recipes.contract.plan_sections import EnvironmentClass
+from grpo_recipes.contract.plan import to_json
+from grpo_recipes.contract.plan_sections import EnvironmentClass, Package
+from grpo_recipes.contract.read_plan import from_json
+from grpo_recipes.worker._shared.replacing import Refused
 from grpo_recipes.worker.tools.environments import environment_factory
 from grpo_recipes.worker.tools.tally import Tally
+from grpo_recipes.worker.tools.tool_functions import check_tool_files
 from grpo_recipes.worker.tools.tool_process import ToolFailed
 
 
@@ -47,3 +52,14 @@ def test_a_call_that_was_ended_for_its_time_says_so(method: str, by: str, tmp_pa
 
 async def _awaited(found: Any) -> Any:
     return await found
+
+
+def test_the_plan_of_an_older_release_with_a_class_of_trl_is_read_and_not_played(tmp_path: Path) -> None:
+    of_trl = EnvironmentClass(
+        "OpenRewardSpec", "trl.experimental.openreward:OpenRewardSpec", "", None, package=Package("trl", "1.16.0", None)
+    )
+    plan = from_json(to_json(small_plan(environment_class=of_trl)))
+    assert plan.environment_class == of_trl
+    with pytest.raises(Refused, match="OpenRewardSpec is not a class in a file of yours") as refused:
+        check_tool_files(plan, tmp_path)
+    assert "docs/tools.md" in str(refused.value)

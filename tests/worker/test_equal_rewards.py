@@ -10,6 +10,8 @@ from resumed_runs import weights
 from test_several_processes import DDP_YAML, for_two
 from worker_runs import Changes, Trained, events, launch, planned_reward
 
+from grpo_recipes.contract.metrics import constant_rewards
+
 pytestmark = pytest.mark.stack
 
 CONSTANT = """
@@ -174,3 +176,13 @@ def test_a_reward_that_never_answers_is_said_once(
     run = trained(plan(text, [1.0, 0.5], arguments={"max_steps": steps}), user={"mine.py": text})
     assert run.exit_code == 0, run.output
     assert run.output.count("unused rewards  second: so far they returned None for every completion") == count
+
+
+NEVER_PAYS = SILENT.replace("[None] * len(completions)", "[0.0] * len(completions)")
+
+
+def test_a_reward_that_never_pays_is_named(plan: Callable[..., Changes], trained: Callable[..., Trained]) -> None:
+    run = trained(plan(NEVER_PAYS, [1.0, 0.5], arguments={"max_steps": 22}), user={"mine.py": NEVER_PAYS})
+    assert run.exit_code == 0, run.output
+    assert run.output.count("constant rewards  second was 0 for every completion of 20 steps") == 1
+    assert constant_rewards(run.record["trend"]) == ["second was 0"]

@@ -8,7 +8,15 @@ from support.plans import small_plan
 
 from grpo_recipes.contract.plan import Evaluation, Plan, Reward
 from grpo_recipes.contract.plan_sections import Passes
-from grpo_recipes.worker.completions.figures import JudgedRow, change, rates, summary, turned, with_intervals
+from grpo_recipes.worker.completions.figures import (
+    JudgedRow,
+    change,
+    cross_validated,
+    rates,
+    summary,
+    turned,
+    with_intervals,
+)
 
 REWARDS = (Reward("shipped", "right", "exact_match", 1.0), Reward("shipped", "short", "valid_json", 0.5))
 
@@ -50,6 +58,24 @@ def test_several_completions_are_averaged_by_row_and_counted_in_pass_at() -> Non
         "reward": pytest.approx((0.75 + 0.25 + 1.5) / 3),
         "rewards": {"right": pytest.approx((0.5 + 0.25 + 1.5) / 3), "short": pytest.approx(0.5 / 3)},
         "pass_at": {"1": pytest.approx((0.5 + 0 + 1) / 3), "2": pytest.approx(2 / 3)},
+    }
+
+
+def test_each_half_of_the_rows_is_measured_at_the_step_that_the_other_half_chooses() -> None:
+    def at(*right: float) -> list[JudgedRow]:
+        return judged(*((value, 0.0) for value in right))
+
+    evaluations = {2: at(1, 0, 1, 0), 4: at(0, 0.5, 0, 0.5), 6: at(0.25, 0.5, 0.25, 0.5)}
+    found = cross_validated(evaluations, at(0, 0, 0, 0), plan_with(), 1)
+    # The even rows choose step 2, where the odd ones are wrong; the odd ones choose step 4, the first of equal ones.
+    assert found is not None
+    assert (found["steps"], found["reward"], found["change"]["reward"]) == ([4, 2], 0.0, 0.0)
+    assert cross_validated({2: at(1, 0), 4: at(1, 0, 1)}, None, plan_with(), 1) is None
+    assert cross_validated({2: judged((None, None), (None, None)), 4: at(1, 0)}, None, plan_with(), 1) == {
+        "steps": [4, 4],
+        "reward": 0.5,
+        "rewards": {"right": 0.5, "short": 0.0},
+        "intervals": {"level": 0.95, "reward": (0.0, 1.0), "rewards": {"right": (0.0, 1.0), "short": (0.0, 0.0)}},
     }
 
 

@@ -9,7 +9,7 @@ import pytest
 from support import small_disks
 
 from grpo_recipes.worker._shared.same_folder import FolderGone, SameFolder
-from grpo_recipes.worker.survival.folder_faults import explained, make_room
+from grpo_recipes.worker.survival.folder_faults import explain_fault, make_room
 
 Disk = Callable[[int], Path]
 
@@ -32,22 +32,22 @@ def raised(act: Callable[[], object]) -> Exception:
     ids=repr,
 )
 def test_other_problems_are_told_as_they_are(problem: Exception, tmp_path: Path) -> None:
-    assert explained(problem, SameFolder(tmp_path)) is None
+    assert explain_fault(problem, SameFolder(tmp_path)) is None
 
 
 @pytest.mark.parametrize(
     ("number", "words", "fix"),
     [
-        (errno.EDQUOT, "the disk quota is used up; ", "remove files or raise the quota"),
-        (errno.EIO, "the disk fails (input/output error)", "check the disk, see dmesg"),
-        (errno.ESTALE, "the network file system has lost it", "check the server of that file system"),
-        (errno.EACCES, "permission denied", "let this user write there"),
+        (errno.EDQUOT, "disk quota exceeded; ", "remove files, or raise the quota"),
+        (errno.EIO, "input/output error", "check the disk with dmesg"),
+        (errno.ESTALE, "stale file handle", "mount the disk again"),
+        (errno.EACCES, "permission denied", "give this user access to it"),
     ],
     ids=["quota", "broken", "stale", "not allowed"],
 )
 def test_a_problem_with_a_file_names_it_and_the_way_out(number: int, words: str, fix: str, tmp_path: Path) -> None:
     problem = OSError(number, os.strerror(number), str(tmp_path / "run.json"))
-    what, because, way = str(explained(problem, SameFolder(tmp_path))).splitlines()
+    what, because, way = str(explain_fault(problem, SameFolder(tmp_path))).splitlines()
     assert what.startswith(f"run.json of the run folder cannot be written: {words}")
     assert because == f"  = because: {type(problem).__name__}: {problem}"
     assert way.startswith(f"  = fix: {fix}")
@@ -61,7 +61,7 @@ def test_the_cause_of_an_exception_is_found_below_it(tmp_path: Path) -> None:
         except OSError as problem:
             raise RuntimeError("the callback failed") from problem
 
-    assert str(explained(raised(write), SameFolder(tmp_path))).startswith("metrics.jsonl of the run folder cannot")
+    assert str(explain_fault(raised(write), SameFolder(tmp_path))).startswith("metrics.jsonl of the run folder cannot")
 
 
 def test_a_folder_that_is_gone_is_the_reason_of_whatever_failed(tmp_path: Path) -> None:
@@ -73,10 +73,10 @@ def test_a_folder_that_is_gone_is_the_reason_of_whatever_failed(tmp_path: Path) 
     folder.rename(tmp_path / "elsewhere")
     with pytest.raises(FolderGone):
         same.check()
-    assert str(explained(ValueError("whatever"), same)).startswith(f"{folder}: the run folder is gone\n")
+    assert str(explain_fault(ValueError("whatever"), same)).startswith(f"{folder}: the run folder is gone\n")
     folder.mkdir()
     (folder / "plan.json").write_text("{} ")
-    assert str(explained(ValueError("whatever"), same)).startswith(f"{folder}: the run folder was replaced\n")
+    assert str(explain_fault(ValueError("whatever"), same)).startswith(f"{folder}: the run folder was replaced\n")
 
 
 def test_a_copy_that_was_brought_back_is_the_same_folder(tmp_path: Path) -> None:
@@ -105,8 +105,8 @@ def test_the_libraries_are_understood_on_a_disk_that_is_really_full(small_disk: 
     for name, write in writers.items():
         ballast = small_disks.fill(disk, left_kib=32)
         problem = raised(write)
-        message = str(explained(problem, SameFolder(disk)))
-        assert "cannot be written: no space is left; " in message, (name, repr(problem))
+        message = str(explain_fault(problem, SameFolder(disk)))
+        assert "cannot be written: no space left on device; " in message, (name, repr(problem))
         assert message.splitlines()[1].startswith(f"  = because: {type(problem).__name__}: "), name
         for left in disk.iterdir():
             left.unlink()

@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -23,7 +25,7 @@ from grpo_recipes.worker.guards.slow_tools import SlowTools
 from grpo_recipes.worker.guards.truncation import Truncation
 from grpo_recipes.worker.guards.unused_tools import UnusedTools
 from grpo_recipes.worker.guards.wasted_groups import WastedGroups
-from grpo_recipes.worker.guards.zero_variance import ZeroVariance
+from grpo_recipes.worker.guards.zero_variance import FirstRewards, ZeroVariance, of_evaluation
 
 DEFAULTS = Guards(**GuardsSection().model_dump())
 Figures = dict[str, float]
@@ -214,3 +216,43 @@ def test_every_guard_has_its_page_its_key_and_its_place_in_the_plan() -> None:
     section = GuardsSection().model_dump()
     assert {name for name, value in section.items() if isinstance(value, str)} == names
     assert list(section) == list(Guards.__dataclass_fields__)
+
+
+def _first(figures: list[Figures], per_step: int = 64) -> list[tuple[int, str]]:
+    first = FirstRewards(per_step, 1.5, lambda: ["a\nb", "c"])
+    guard = ZeroVariance(DEFAULTS, 1, first)
+    return [(step, alarm.finding.message) for step, alarm in alarms(guard, figures) if alarm.is_note]
+
+
+def test_first_completions_that_earn_almost_nothing_are_noted_once() -> None:
+    nothing: Figures = {"share": 1.0, "reward": 0.0}
+    note = "the first 256 completions earn a mean reward of 0"
+    assert _first([nothing] * 20) == [(4, note)]
+    assert _first([nothing] * 3 + [{"share": 0.9, "reward": 0.02}]) == [(4, f"{note}.005")]
+    assert _first([nothing] * 3) == [], "too few to say"
+    assert _first([{"share": 1.0, "reward": 0.5}] * 9) == [], "a constant reward is not missing"
+    assert _first([{"share": 0.5, "reward": -0.5}] * 9) == [], "penalties that differ"
+    assert _first([nothing] * 3 + [{"share": 0.8, "reward": 0.02}]) == [], "a fifth of the groups learns"
+    assert _first([{}] * 9) == [], "a release that does not log it"
+
+
+def _evaluated(*totals: float) -> list[str]:
+    judged = [
+        SimpleNamespace(row=row, completion=f"no {row}", rewards={"right": total, "short": None})
+        for row, total in enumerate(totals)
+    ]
+    plan: Any = SimpleNamespace(rewards=[SimpleNamespace(name="right", weight=2.0)])
+    alarm = of_evaluation(judged, plan, "")
+    assert alarm is None or alarm.is_note
+    return [] if alarm is None else [alarm.finding.message, *alarm.finding.because]
+
+
+def test_held_out_rows_that_earn_almost_nothing_are_noted_with_three_answers() -> None:
+    examples = "such as 'no 0', 'no 1', 'no 2'"
+    assert _evaluated(*[0.0] * 30) == ["0 of the 30 held-out rows earn any reward", examples]
+    assert _evaluated(*[0.0] * 99, 1.0) == ["1 of the 100 held-out rows earn any reward", examples]
+    assert _evaluated(*[0.0] * 98, 1.0, 1.0) == []
+    assert _evaluated(*[0.0] * 19) == [], "too few rows"
+    assert _evaluated(*[0.3] * 30) == [], "a constant reward is not missing"
+    assert _evaluated(*[-row / 10 for row in range(30)]) == [], "penalties that differ"
+    assert _evaluated() == []

@@ -17,7 +17,7 @@ from worker_runs import Changes, events, planned_data, planned_reward, train
 
 from grpo_recipes.contract.files.regular_file import file_sha256
 from grpo_recipes.contract.plan import Reward
-from grpo_recipes.worker._shared.inputs import Refused
+from grpo_recipes.worker._shared.replacing import Refused
 from grpo_recipes.worker.user_code.judge import Judge
 
 KEY = "sk-judge-0123456789abcdefghij"
@@ -452,9 +452,6 @@ def test_a_row_that_cannot_fill_the_prompt_stops_the_run(template: str, level: s
 def test_a_pattern_that_takes_too_long_is_refused() -> None:
     with endpoint(lambda body: "a" * 40 + "!") as served, pytest.raises(Refused, match="score exceeds its limits"):
         scores(served.url, score="^(a+)+$")
-
-
-# A real training.
 
 
 @contextmanager

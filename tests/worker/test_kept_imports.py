@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from worker_runs import Changes, Trained
 
-from grpo_recipes.worker._shared.imports import kept_imports
+from grpo_recipes.worker._shared.imports import keep_imports
 
 
 class Circle:
@@ -24,7 +24,7 @@ def usual_collector() -> Iterator[None]:
 
 def test_nothing_is_collected_meanwhile_and_what_stays_is_never_looked_through() -> None:
     gc.unfreeze()
-    with kept_imports():
+    with keep_imports():
         assert not gc.isenabled()
         made = [[] for _ in range(1000)]
     assert gc.isenabled()
@@ -33,7 +33,7 @@ def test_nothing_is_collected_meanwhile_and_what_stays_is_never_looked_through()
 
 
 def test_what_comes_later_is_collected() -> None:
-    with kept_imports():
+    with keep_imports():
         pass
     circle = Circle()
     circle.own = circle
@@ -44,14 +44,14 @@ def test_what_comes_later_is_collected() -> None:
 
 
 def test_an_import_that_fails_leaves_the_collector_on() -> None:
-    with pytest.raises(ModuleNotFoundError), kept_imports():
+    with pytest.raises(ModuleNotFoundError), keep_imports():
         raise ModuleNotFoundError("No module named 'trl'")
     assert gc.isenabled()
 
 
 def test_a_collector_that_was_off_stays_off() -> None:
     gc.disable()
-    with kept_imports():
+    with keep_imports():
         pass
     assert not gc.isenabled()
 

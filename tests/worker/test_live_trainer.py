@@ -26,8 +26,8 @@ def lora_run(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> tuple[Plan, Any, Any]:
     """A plan with plain prompts and three rewards, its trainer, and its held-out rows."""
-    from grpo_recipes.worker.data.dataset import prepared_rows
-    from grpo_recipes.worker.trainer.model import build_trainer, training_arguments
+    from grpo_recipes.worker.data.dataset import prepare_rows
+    from grpo_recipes.worker.model.build_trainer import build_trainer, training_arguments
 
     folder = tmp_path_factory.mktemp("live")
     content = make_plan("lora", arguments={"reward_weights": [1.0, 2.0, 1.0]}, evaluation=held_out())
@@ -49,9 +49,9 @@ def lora_run(
     def never(completions: list[str], **kwargs: Any) -> list[None]:
         return [None for _ in completions]
 
-    rows = prepared_rows(plan.data, "dataset", folder / "cache", 0)
+    rows = prepare_rows(plan.data, "dataset", folder / "cache", 0)
     trainer = build_trainer(plan, training_arguments(plan, folder), rows, [odd, later, never], folder)
-    return plan, trainer, prepared_rows(plan.evaluation.data, "evaluation", folder / "cache", 0)
+    return plan, trainer, prepare_rows(plan.evaluation.data, "evaluation", folder / "cache", 0)
 
 
 def test_an_evaluation_leaves_modes_and_generators_as_they_were(lora_run: tuple[Plan, Any, Any]) -> None:
@@ -142,8 +142,8 @@ def test_the_models_own_generation_file_changes_nothing(lora_run: tuple[Plan, An
 
 def different_in(plan: Plan, trainer: Any) -> set[str]:
     """The names of the values in which the live trainer is not the planned one."""
+    from grpo_recipes.worker.model.loaded_trainer import loaded
     from grpo_recipes.worker.proofs.before_training.catalog import compared
-    from grpo_recipes.worker.trainer.loaded_trainer import loaded
 
     comparisons = compared(plan, [loaded(plan, trainer)])
     return {value.name for one in comparisons for value in one.values if not value.ok}
@@ -170,7 +170,7 @@ def test_a_head_that_is_trained_whole_beside_adapters_is_as_planned(tiny_model: 
     from peft import LoraConfig, get_peft_model
     from transformers import AutoModelForCausalLM
 
-    from grpo_recipes.worker.trainer.loaded_trainer import expected_trainable
+    from grpo_recipes.worker.model.loaded_trainer import expected_trainable
 
     lora = {**LORA, "modules_to_save": ["lm_head"]}
     model = get_peft_model(AutoModelForCausalLM.from_pretrained(tiny_model), LoraConfig(**lora))
@@ -205,7 +205,7 @@ def test_another_dtype_than_the_planned_is_noticed(lora_run: tuple[Plan, Any, An
 def test_new_tokens_are_learned_as_ordinary_ones(make_plan: Callable[..., Changes], tmp_path: Path) -> None:
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    from grpo_recipes.worker.trainer.own_model import write_own_model
+    from grpo_recipes.worker.model.own_model import write_own_model
 
     content = make_plan()
     content["tokenizer"]["add_tokens"] = ["<search>", "</search>"]

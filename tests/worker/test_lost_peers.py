@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 from worker_runs import Changes, Trained, planned_reward
 
-from grpo_recipes.contract.findings.lost_peer import WrongSetUp, lost_by_watchdog, lost_peer
+from grpo_recipes.contract.findings.lost_peer import WrongSetUp, find_lost_peer, find_watchdog_end
 
 GLOO = "[/pytorch/third_party/gloo/gloo/transport/tcp/"
 NCCL = "[Rank 1] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=12, Timeout(ms)=600000)"
@@ -33,16 +33,16 @@ TEXTS = [
     ids=str,
 )
 def test_a_failure_of_its_own_is_none_of_the_others(problem: Exception) -> None:
-    assert lost_peer(problem) is None
+    assert find_lost_peer(problem) is None
 
 
 @pytest.mark.parametrize(("text", "said"), TEXTS, ids=[text[-40:] for text, _ in TEXTS])
 def test_what_torch_says_of_the_others_is_understood(text: str, said: str) -> None:
-    words = lost_peer(RuntimeError(text))
+    words = find_lost_peer(RuntimeError(text))
     assert words is not None and said in str(words)
     wrapped = RuntimeError("the step failed")
     wrapped.__cause__ = RuntimeError(text)
-    assert str(lost_peer(wrapped)) == str(words)
+    assert str(find_lost_peer(wrapped)) == str(words)
 
 
 SYSTEM = (
@@ -67,14 +67,14 @@ SMALL = "Error while creating shared memory segment /dev/shm/nccl-1YsMbG (size 7
     ids=["shm of Docker", "shm is full", "memlock", "memlock of a queue"],
 )
 def test_what_nccl_lacks_on_this_machine_is_no_lost_peer(last: str, fix: str) -> None:
-    words = lost_peer(RuntimeError(SYSTEM + last))
+    words = find_lost_peer(RuntimeError(SYSTEM + last))
     assert isinstance(words, WrongSetUp) and fix in str(words.findings[0].fix)
     assert words.findings[0].because == (last,)
 
 
 def test_another_error_of_the_system_is_not_called_a_lost_peer() -> None:
-    assert lost_peer(RuntimeError(f"{SYSTEM}Call to open failed: Permission denied")) is None
-    lost = lost_peer(RuntimeError(f"{SYSTEM}Call to connect to 10.0.0.2<4711> failed: Connection refused"))
+    assert find_lost_peer(RuntimeError(f"{SYSTEM}Call to open failed: Permission denied")) is None
+    lost = find_lost_peer(RuntimeError(f"{SYSTEM}Call to connect to 10.0.0.2<4711> failed: Connection refused"))
     assert lost is not None and not isinstance(lost, WrongSetUp)
 
 
@@ -82,7 +82,7 @@ def test_another_error_of_the_system_is_not_called_a_lost_peer() -> None:
     "last", ["", "socketStartConnect: Connect to 10.0.0.2 failed : Software caused connection abort"]
 )
 def test_an_error_of_the_system_without_a_reason_or_of_the_network_is_a_lost_peer(last: str) -> None:
-    found = lost_peer(RuntimeError(f"{SYSTEM}{last}"))
+    found = find_lost_peer(RuntimeError(f"{SYSTEM}{last}"))
     assert found is not None
     assert "the connection to another process broke" in str(found)
 
@@ -94,7 +94,7 @@ def test_a_call_that_never_returned_says_less_than_a_peer_that_was_late() -> Non
         " hang.\n"
         f"[rank0]:[E2] Process group watchdog thread terminated with exception: {late}\n"
     )
-    assert "no answer from the other processes" in str(lost_by_watchdog(log, 0))
+    assert "no answer from the other processes" in str(find_watchdog_end(log, 0))
 
 
 @pytest.mark.parametrize(
@@ -106,14 +106,14 @@ def test_a_call_that_never_returned_says_less_than_a_peer_that_was_late() -> Non
     ],
 )
 def test_a_fault_of_the_hardware_continues_on_another_gpu(text: str) -> None:
-    words = lost_peer(RuntimeError(text))
+    words = find_lost_peer(RuntimeError(text))
     assert words is not None and not isinstance(words, WrongSetUp)
     assert "a GPU has a hardware fault" in str(words) and "--resume on other GPUs" in str(words)
 
 
 def test_a_failed_kernel_is_the_run_s_own() -> None:
-    assert lost_peer(RuntimeError("CUDA error: an illegal memory access was encountered")) is None
-    assert lost_peer(RuntimeError("CUDA error: unspecified launch failure")) is None
+    assert find_lost_peer(RuntimeError("CUDA error: an illegal memory access was encountered")) is None
+    assert find_lost_peer(RuntimeError("CUDA error: unspecified launch failure")) is None
 
 
 # What was printed on GPUs, by torch 2.7 and by 2.2, the second by the C++ runtime too.
@@ -166,7 +166,7 @@ REMOTE = "NCCL error: remote process exited or there was a network error, NCCL v
     ],
 )
 def test_what_a_watchdog_printed_before_it_ended_a_process_is_understood(log: str, rank: int, said: str | None) -> None:
-    lost = lost_by_watchdog(f"step 7\n{log}\nException raised from checkTimeout at ProcessGroupNCCL.cpp:760", rank)
+    lost = find_watchdog_end(f"step 7\n{log}\nException raised from checkTimeout at ProcessGroupNCCL.cpp:760", rank)
     assert (lost is not None) == (said is not None) and (said or "") in str(lost)
 
 

@@ -32,7 +32,7 @@ def adapter_on(model: Path, folder: Path, **changes: Any) -> Path:
 
 
 def merged(make_plan: Callable[..., Changes], adapter: Path, place: Path, **changes: Any) -> Path:
-    from grpo_recipes.worker.trainer.own_model import write_own_model
+    from grpo_recipes.worker.model.own_model import write_own_model
 
     ancestor = Ancestor("merge", "before", str(adapter), None, None, None, "folder", str(adapter), **changes)
     write_own_model(plan_of(make_plan("full", ancestor=json.loads(json.dumps(dataclasses.asdict(ancestor))))), place)
@@ -79,7 +79,7 @@ def test_an_adapter_that_lacks_tensors_is_not_merged(
     """PEFT loads it without a word, and what is lacking stays as it was drawn."""
     from safetensors.torch import load_file, save_file
 
-    from grpo_recipes.worker._shared.inputs import Refused
+    from grpo_recipes.worker._shared.replacing import Refused
 
     file = adapter_on(tiny_model, tmp_path / "adapter") / "adapter_model.safetensors"
     save_file(dict(list(load_file(file).items())[2:]), file)

@@ -17,7 +17,7 @@ from worker_runs import Changes, Trained, events, planned_data, planned_reward
 from grpo_recipes.contract.files.regular_file import file_sha256
 from grpo_recipes.contract.plan import Data, Reward
 from grpo_recipes.contract.plan_machine import Batch
-from grpo_recipes.worker._shared.inputs import Refused
+from grpo_recipes.worker._shared.replacing import Refused
 
 pytestmark = pytest.mark.stack
 
@@ -38,11 +38,11 @@ def plan_of(*sources: Data, steps: int = 10, seed: int = 7, rounds: int = 0, **b
 
 def drawn(plan: Any, *sizes: int, kind: str = "") -> list[tuple[int, int]]:
     """Source and row of each prompt of a run."""
-    from grpo_recipes.worker.data.mixture import drawn
+    from grpo_recipes.worker.data.mixture import draw_rows
 
     starts = [0, *accumulate(sizes)]
     found = []
-    for place in drawn(plan, sizes, kind).tolist():
+    for place in draw_rows(plan, sizes, kind).tolist():
         index = max(one for one in range(len(sizes)) if starts[one] <= place)
         found.append((index, place - starts[index]))
     return found
@@ -152,10 +152,10 @@ def test_a_further_prompt_is_none_of_its_generation_while_its_source_has_others(
 def mixed(*columns: dict[str, list[Any]]) -> Any:
     from datasets import Dataset
 
-    from grpo_recipes.worker.data.mixture import mixed
+    from grpo_recipes.worker.data.mixture import mix
 
     sources = [source(name, weight=1.0) for name in ("math", "code")]
-    return mixed(plan_of(*sources, steps=1), [Dataset.from_dict(one) for one in columns])
+    return mix(plan_of(*sources, steps=1), [Dataset.from_dict(one) for one in columns])
 
 
 def test_columns_that_a_source_lacks_are_none() -> None:

@@ -103,10 +103,13 @@ def test_the_card_says_of_the_set_that_decides_alone_that_it_chose_the_step(tmp_
         {when: {**figures, "step": step, "set": name} for when, step in (("before", 0), ("best", 4), ("after", 6))}
         for name in ("easy", "hard")
     )
-    model = handed_over(tmp_path, evaluation={**hard, "others": {"easy": easy}}, final_step=4)
+    model = handed_over(
+        tmp_path, evaluation={**hard, "cross_validated": {"reward": 0.4}, "others": {"easy": easy}}, final_step=4
+    )
     of_hard, of_easy = (model / "README.md").read_text().split("held-out rows of easy")
     assert "The step was chosen on these rows" in of_hard
-    assert "chosen by" not in of_easy
+    assert "On rows that did not choose it: reward 0.4." in of_hard
+    assert "was chosen" not in of_easy
 
 
 def test_the_card_has_the_reward_of_what_was_drawn_first(tmp_path: Path) -> None:

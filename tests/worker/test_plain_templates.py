@@ -9,7 +9,7 @@ import pytest
 from worker_runs import planned_data
 
 from grpo_recipes.contract.plan import Data
-from grpo_recipes.worker._shared.inputs import Refused
+from grpo_recipes.worker._shared.replacing import Refused
 
 pytestmark = pytest.mark.stack
 ROWS = [
@@ -42,7 +42,7 @@ def rendered(planned: Data, folder: Path, rows: Any, without: str = "") -> Any:
     closed = patch.object(dataset, without, side_effect=NotPlain) if without else contextlib.nullcontext()
     try:
         with closed:
-            made = dataset.rendered_rows(rows, planned, "dataset", file)
+            made = dataset.render_rows(rows, planned, "dataset", file)
     except Refused as refused:
         return str(refused)
     return list(made), made.features.arrow_schema, made.format["type"]

@@ -16,6 +16,7 @@ from grpo_recipes.contract.plan_sections import Expect, PlannedMemory
 from grpo_recipes.worker.proofs import (
     catalog,
     devices_are_planned,
+    generate_draws_from_the_policy,
     logits_cover_the_completion,
     mask_ends_with_the_completion,
     memory_is_measured,
@@ -72,7 +73,7 @@ def seen(**changes: Any) -> FirstStep:
         "precision": Precision(FLOAT, FLOAT, "float32", ()),
         "reference": None,
         "completions": Completions(
-            (completion([5, EOS, PAD], [1, 1, 0], frozenset({EOS}), PAD, no_stop),), 3, *[False] * 2, None
+            (completion([5, EOS, PAD], [1, 1, 0], frozenset({EOS}), PAD, no_stop),), 3, False, False
         ),
         "memory_gib": 0.25,
         "gpu_gib": None,
@@ -115,9 +116,7 @@ def test_a_mask_ends_with_its_completion(
     ids: list[int], mask: list[int], ends: set[int], pad: int, found: str | None
 ) -> None:
     row = completion(ids, mask, frozenset(ends), pad, no_stop)
-    proof = mask_ends_with_the_completion.prove(
-        planned(), (seen(completions=Completions((row,), 3, False, False, None)),)
-    )
+    proof = mask_ends_with_the_completion.prove(planned(), (seen(completions=Completions((row,), 3, False, False)),))
     assert proof.ok is (found is None)
     assert (found or "") in told_of(proof)
 
@@ -127,8 +126,11 @@ def test_a_share_counts_only_completions_without_an_end() -> None:
     made = tuple(completion(ids, mask, frozenset({EOS, STOP}), PAD, no_stop) for ids, mask in rows)
     plan = planned()
     plan = replace(plan, expect=replace(plan.expect, stop_token_ids=(STOP,)))
-    proof = mask_ends_with_the_completion.prove(plan, (seen(completions=Completions(made, 3, False, False, 0.5)),))
-    assert proof.shown == "3/4 completions end at a stop, nothing after, 25% truncated (trl logs 50%)"
+    proof = mask_ends_with_the_completion.prove(plan, (seen(completions=Completions(made, 3, False, False)),))
+    assert proof.shown == "3/4 completions end at a stop, nothing after, 25% truncated"
+    masked = tuple(completion([5, 5, 5], [0, 0, 0], frozenset({EOS}), PAD, no_stop) for _ in range(4))
+    proof = mask_ends_with_the_completion.prove(planned(), (seen(completions=Completions(masked, 3, False, True)),))
+    assert proof.shown == "0/4 completions end at eos, nothing after, 100% truncated"
 
 
 def test_the_peak_of_a_gpu_stands_beside_its_estimate() -> None:
@@ -236,7 +238,7 @@ def test_fsdp2_trains_in_float32_what_was_loaded_in_bfloat16(strategy: str, bf16
 
 
 def test_masks_that_were_not_seen_are_said_to_be_so() -> None:
-    nothing = Completions(rows=(), limit=6, tools=False, masked=False, clipped_ratio=None)
+    nothing = Completions(rows=(), limit=6, tools=False, masked=False)
     assert mask_ends_with_the_completion.prove(planned(), (seen(completions=nothing),)).ok is None
 
 
@@ -332,6 +334,56 @@ def test_turns_are_scored_as_they_were_sampled(
     assert words in f"{proof.shown} {told_of(proof)}"
 
 
-def test_only_a_run_with_vllm_has_a_sampler_to_prove() -> None:
-    assert catalog.first_step(planned()) == catalog.FIRST_STEP
-    assert sampler_is_the_policy.prove in catalog.first_step(planned(use_vllm=True))
+def test_a_run_proves_whichever_sampler_it_has() -> None:
+    assert catalog.first_step(planned()) == (*catalog.FIRST_STEP, generate_draws_from_the_policy.prove)
+    assert catalog.first_step(planned(use_vllm=True)) == (*catalog.FIRST_STEP, sampler_is_the_policy.prove)
+
+
+DRAWN = [
+    pytest.param("lora", "float32", [sampled(3e-6)], True, "mean 3.0e-06", id="one policy"),
+    pytest.param("lora", "bfloat16", [sampled(4e-2)], True, "mean 4.0e-02", id="bfloat16 rounds"),
+    pytest.param("nf4", "float32", [sampled(1.5e-2)], True, "mean 1.5e-02", id="so do 4-bit kernels"),
+    pytest.param("lora", "float32", [sampled(1e-7), sampled(3e-7)], True, "of 200 tokens", id="two processes"),
+    pytest.param("lora", "float32", [Sampled(reason="why")], None, "not compared: why", id="not comparable"),
+    pytest.param("lora", "float32", [], None, "no generation was recorded", id="no listener, as on trl 0.14"),
+    pytest.param(
+        "lora", "float32", [Sampled()], None, "none of the recorded rows", id="rows that cannot be told apart"
+    ),
+    pytest.param("lora", "float32", [sampled(7e-2)], False, "positions or the attention mask", id="shifted positions"),
+    pytest.param("lora", "bfloat16", [sampled(0.3)], False, "its cache of earlier tokens", id="in bfloat16"),
+    pytest.param("nf4", "float32", [sampled(4.0)], False, "is lost", id="a lost cache"),
+    pytest.param("lora", "float32", [sampled(1e-7), sampled(0.3)], False, "0.15 on average", id="on one process"),
+    pytest.param("lora", "float32", [sampled(float("nan"))], False, "nan on average", id="no number"),
+    pytest.param("lora", "float32", [Sampled(cut=9)], False, "drew 9 tokens without a call", id="a different model"),
+]
+
+
+@pytest.mark.parametrize(("mode", "compute", "found", "ok", "words"), DRAWN)
+def test_generate_draws_from_the_policy(
+    mode: str, compute: str, found: list[Sampled], ok: bool | None, words: str
+) -> None:
+    precision = Precision(FLOAT, FLOAT, compute, ())
+    everyone = tuple(seen(sampled=one, precision=precision) for one in found or [None])
+    proof = generate_draws_from_the_policy.prove(planned(mode), everyone)
+    assert proof.ok is ok
+    assert words in f"{proof.shown} {told_of(proof)}"
+
+
+FOLLOWED = [
+    pytest.param("float32", sampled(3e-7, moved=1e-3), True, "after the policy moved by 1.0e-03 in 4 steps", id="does"),
+    pytest.param("float32", sampled(3e-7, moved=2e-6), None, "mean 3.0e-07", id="hardly moved"),
+    pytest.param("float32", sampled(1e-4, moved=1e-4), False, "moved by 0.0001 in 4 steps", id="an old adapter"),
+    pytest.param("float32", sampled(9e-6, moved=1.5e-5), True, "mean 9.0e-06", id="rounds as correct runs do"),
+    pytest.param("float32", sampled(0.5), False, "at most 0.001 on average", id="far off before it has moved"),
+    pytest.param("float32", Sampled(cut=9), False, "drawn by a different model", id="a different model"),
+    pytest.param("bfloat16", sampled(3e-2, moved=5e-2), True, "mean 3.0e-02", id="rounds in bfloat16"),
+    pytest.param("bfloat16", sampled(6e-2, moved=7e-2), False, "the adapter is disabled or old", id="in bfloat16"),
+]
+
+
+@pytest.mark.parametrize(("compute", "now", "ok", "words"), FOLLOWED)
+def test_generation_follows_the_policy(compute: str, now: Sampled, ok: bool | None, words: str) -> None:
+    for noise in (sampled(3e-7), Sampled()):
+        proof = generate_draws_from_the_policy.prove_later(planned(), compute, noise, now, 4)
+        assert proof.ok is ok
+        assert words in f"{proof.shown} {told_of(proof)}"

@@ -30,7 +30,7 @@ def test_a_trainer_as_planned_passes_all_proofs(
     run = trained(plan)
     assert run.exit_code == 0, run.output
     assert {proof["ok"] for proof in run.record["proofs"]} == {True}
-    assert sorted(run.proofs()) == [f"PRF00{number}" for number in range(1, 10)]
+    assert sorted(run.proofs()) == [*(f"PRF00{number}" for number in range(1, 10)), "PRF038"]
     assert shown in " · ".join(proof["shown"] for proof in run.record["proofs"])
     assert "step 1 proofs  world 1/1 · no logits built (fused head)" in run.output
 
@@ -75,6 +75,10 @@ BROKEN = [
         "PAD tokens at its end are trained",
         "the mask ignores the token that ended it",
     ),
+    ("generation_without_the_prompt", "PRF038", "tokens that generate drew and those of the policy", "cache"),
+    ("generation_at_shifted_positions", "PRF038", "tokens that generate drew and those of the policy", "positions"),
+    ("generation_with_half_the_prompt", "PRF038", "tokens that generate drew and those of the policy", "mask"),
+    ("generation_by_a_copy", "PRF038", "without a call of the policy", "a different model, such as a copy"),
 ]
 
 
@@ -98,6 +102,30 @@ def test_a_broken_trainer_is_stopped_by_its_proof(
     assert run.proofs()[proof]["ok"] is False
     assert [each for each, was in run.proofs().items() if was["ok"] is False] == [proof]
     assert "Traceback" not in run.output
+
+
+STALE = ["generation_without_the_adapter", "generation_by_an_old_adapter"]
+
+
+@pytest.mark.parametrize("fault", STALE)
+def test_an_adapter_that_generation_does_not_follow_stops_a_run(
+    fault: str, make_plan: Callable[..., Changes], trained: Callable[..., Trained]
+) -> None:
+    plan = make_plan("lora", arguments={"max_steps": 4})
+    plan["arguments"]["LoraConfig"] = {**plan["arguments"]["LoraConfig"], "lora_dropout": 0.0}
+    plan["expect"]["arguments"] = {}
+    run = trained(plan, fault)
+    assert run.exit_code == 3, run.output
+    assert "generation: the proof failed in step 4 [PRF038]" in run.record["message"]
+    assert "the adapter is disabled or old" in run.record["message"]
+
+
+def test_dropout_makes_both_random_so_nothing_is_concluded(
+    make_plan: Callable[..., Changes], trained: Callable[..., Trained]
+) -> None:
+    run = trained(make_plan("lora", arguments={"max_steps": 4}))
+    assert run.exit_code == 0, run.output
+    assert "generate draws from the policy" in run.proofs()["PRF038"]["shown"]
 
 
 def test_scores_of_another_precision_than_the_loss_stop_a_run(

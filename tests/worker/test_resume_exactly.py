@@ -82,6 +82,8 @@ def means(done: Trained) -> dict[str, float]:
 
 
 def plan_of(make_plan: Make, mode: str, arguments: Changes, **sections: Any) -> Changes:
+    if mode == "nf4":
+        sections = {"shims": {"bnb_cpu_packing": True}, **sections}
     plan = make_plan(mode, arguments={**SAVES, **arguments}, **sections)
     plan["expect"]["arguments"] = {}
     return plan

@@ -13,8 +13,8 @@ from grpo_recipes.contract.plan import Reward
 from grpo_recipes.contract.plan_sections import Package
 from grpo_recipes.contract.sandbox import run as sandbox
 from grpo_recipes.stack.stack import Stack
-from grpo_recipes.user_files.functions.installed import installed_module, package_reward
-from grpo_recipes.worker._shared.inputs import Refused
+from grpo_recipes.user_files.functions.installed import find_installed_module, package_reward
+from grpo_recipes.worker._shared.replacing import Refused
 from grpo_recipes.worker.user_code import user_modules
 from grpo_recipes.worker.user_code.reward_functions import check_reward_files, load_rewards
 
@@ -161,9 +161,9 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     info.mkdir()
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.2\n")
     monkeypatch.syspath_prepend(str(tmp_path))
-    installed_module.cache_clear()
+    find_installed_module.cache_clear()
     yield name
-    installed_module.cache_clear()
+    find_installed_module.cache_clear()
     for module in [module for module in sys.modules if module.startswith(name)]:
         del sys.modules[module]
 
@@ -284,7 +284,7 @@ def test_what_runs_is_what_was_checked_and_not_what_lies_there_a_moment_later(
     user: Path, sha256_of_text: Callable[[str], str]
 ) -> None:
     planned = imported_reward(user, sha256_of_text)
-    sources = user_modules.checked_sources(planned, user)
+    sources = user_modules.check_sources(planned, user)
     for file in sources:
         file.write_text("raise SystemExit('exchanged')\n")
     assert user_modules.user_module(sources).f() == [1.0]

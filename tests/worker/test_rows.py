@@ -12,7 +12,7 @@ from worker_runs import planned_data
 
 from grpo_recipes.contract.files.regular_file import file_sha256
 from grpo_recipes.contract.plan import Data
-from grpo_recipes.worker._shared.inputs import Refused
+from grpo_recipes.worker._shared.replacing import Refused
 
 pytestmark = pytest.mark.stack
 ROWS = [{"question": f"{number}+1=", "answer": str(number + 1), "number": number} for number in range(5)]
@@ -65,11 +65,11 @@ def test_every_source_gives_the_same_rows(
 ) -> None:
     import datasets
 
-    from grpo_recipes.worker.data.dataset import prepared_rows
+    from grpo_recipes.worker.data.dataset import prepare_rows
 
     outside = tmp_path / "outside"
     monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", outside)
-    rows = list(prepared_rows(source(tmp_path), "dataset", tmp_path / "cache", rank=0))
+    rows = list(prepare_rows(source(tmp_path), "dataset", tmp_path / "cache", rank=0))
 
     assert [row["prompt"] for row in rows] == [[{"role": "user", "content": f"{n}+1="}] for n in range(5)]
     assert [row["solution"] for row in rows] == ["1", "2", "3", "4", "5"]
@@ -78,20 +78,20 @@ def test_every_source_gives_the_same_rows(
 
 
 def test_rows_are_read_from_a_file_of_the_run_folder(tmp_path: Path) -> None:
-    from grpo_recipes.worker.data.dataset import prepared_rows
+    from grpo_recipes.worker.data.dataset import prepare_rows
 
     for source in (json_file, saved_dataset):
-        rows = prepared_rows(source(tmp_path), "dataset", tmp_path / "cache", rank=1)
+        rows = prepare_rows(source(tmp_path), "dataset", tmp_path / "cache", rank=1)
         assert rows[4]["prompt"] == [{"role": "user", "content": "4+1="}]
         assert [Path(one["filename"]) for one in rows.cache_files] == [tmp_path / "cache" / "dataset-1.arrow"]
 
 
 def test_a_prompt_column_of_another_type_is_replaced(tmp_path: Path) -> None:
-    from grpo_recipes.worker.data.dataset import prepared_rows
+    from grpo_recipes.worker.data.dataset import prepare_rows
 
     (tmp_path / "rows.jsonl").write_text('{"prompt": "1+1="}\n')
     planned = Data(**planned_data(tmp_path / "rows.jsonl", prompt="{{ prompt }}", columns={}, max_rows=9))
-    rows = prepared_rows(planned, "dataset", tmp_path / "cache", rank=0)
+    rows = prepare_rows(planned, "dataset", tmp_path / "cache", rank=0)
     assert list(rows) == [{"prompt": [{"role": "user", "content": "1+1="}]}]
 
 
@@ -107,17 +107,16 @@ def rendered_again(data: Data, cache: Path) -> bool:
 
     seen, expected = dict[str, object](), dict[str, object]()
     dataset.without_cache(cache)
-    with patch.object(dataset, "rendered_rows", wraps=dataset.rendered_rows) as rendering:
-        rows = dataset.prepared_rows(data, "dataset", cache, 0, seen, is_resumed_later=True)
-    fresh = dataset.prepared_rows(data, "dataset", cache.parent / uuid.uuid4().hex, 0, expected)
+    with patch.object(dataset, "render_rows", wraps=dataset.render_rows) as rendering:
+        rows = dataset.prepare_rows(data, "dataset", cache, 0, seen, is_resumed_later=True)
+    fresh = dataset.prepare_rows(data, "dataset", cache.parent / uuid.uuid4().hex, 0, expected)
     assert (list(rows), rows.features, seen) == (list(fresh), fresh.features, expected)
     return rendering.called
 
 
-def test_a_resumed_run_takes_the_rows_that_were_rendered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_resumed_run_takes_the_rows_that_were_rendered(tmp_path: Path) -> None:
     from dataclasses import replace
 
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "own"))
     data, cache = file_with_digest(tmp_path), tmp_path / "cache"
     assert [rendered_again(data, cache) for _ in range(3)] == [True, False, False]
     assert sorted(entry.name for entry in cache.iterdir()) == ["dataset-0.arrow", "dataset-0.json"]
@@ -126,16 +125,13 @@ def test_a_resumed_run_takes_the_rows_that_were_rendered(tmp_path: Path, monkeyp
     assert [rendered_again(unpinned, cache) for _ in range(2)] == [True, True]
 
 
-def test_the_other_processes_of_a_machine_take_the_rows_of_the_first(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_other_processes_of_a_machine_take_the_rows_of_the_first(tmp_path: Path) -> None:
     from grpo_recipes.worker.data import dataset
 
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "own"))
     data, cache, seen = file_with_digest(tmp_path), tmp_path / "cache", [dict[str, object](), dict[str, object]()]
-    rows = dataset.prepared_rows(data, "dataset", cache, 4, seen[0], is_resumed_later=True, first=4)
-    with patch.object(dataset, "rendered_rows") as rendering:
-        taken = dataset.prepared_rows(data, "dataset", cache, 5, seen[1], is_resumed_later=True, first=4)
+    rows = dataset.prepare_rows(data, "dataset", cache, 4, seen[0], is_resumed_later=True, first=4)
+    with patch.object(dataset, "render_rows") as rendering:
+        taken = dataset.prepare_rows(data, "dataset", cache, 5, seen[1], is_resumed_later=True, first=4)
     assert not rendering.called
     assert (list(taken), taken.features, seen[1]) == (list(rows), rows.features, seen[0])
 
@@ -143,23 +139,18 @@ def test_the_other_processes_of_a_machine_take_the_rows_of_the_first(
 def test_a_process_renders_its_own_rows_where_the_first_left_none(tmp_path: Path) -> None:
     from grpo_recipes.worker.data import dataset
 
-    rows = dataset.prepared_rows(file_with_digest(tmp_path), "dataset", tmp_path, 5, is_resumed_later=True, first=4)
+    rows = dataset.prepare_rows(file_with_digest(tmp_path), "dataset", tmp_path, 5, is_resumed_later=True, first=4)
     assert len(rows) == 5
     assert sorted(file.name for file in tmp_path.glob("dataset-*")) == ["dataset-5.arrow"]
 
 
-@pytest.mark.parametrize("left", ["other rows", "a seal of somebody else", "no seal", "a broken seal", "links"])
-def test_rows_that_somebody_else_left_are_rendered_again(
-    left: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "own"))
+@pytest.mark.parametrize("left", ["other rows", "no seal", "a broken seal", "links"])
+def test_rows_that_were_changed_are_rendered_again(left: str, tmp_path: Path) -> None:
     data, cache = file_with_digest(tmp_path), tmp_path / "cache"
     assert rendered_again(data, cache)
     rows, seal = cache / "dataset-0.arrow", cache / "dataset-0.json"
     if left == "other rows":
         rows.write_bytes(rows.read_bytes().replace(b"1+1=", b"9+9="))
-    elif left == "a seal of somebody else":
-        monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "other"))
     elif left == "no seal":
         seal.unlink()
     elif left == "a broken seal":
@@ -170,8 +161,7 @@ def test_rows_that_somebody_else_left_are_rendered_again(
     assert rendered_again(data, cache)
 
 
-def test_rows_of_a_file_that_changed_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "own"))
+def test_rows_of_a_file_that_changed_are_refused(tmp_path: Path) -> None:
     data, cache = file_with_digest(tmp_path), tmp_path / "cache"
     assert rendered_again(data, cache)
     (tmp_path / "rows.jsonl").write_text('{"question": "9+9=", "answer": "18", "number": 0}\n')
@@ -194,11 +184,11 @@ REFUSED = [
 def test_rows_that_cannot_be_trained_on_are_refused(changes: dict[str, object], message: str, tmp_path: Path) -> None:
     from dataclasses import replace
 
-    from grpo_recipes.worker.data.dataset import prepared_rows
+    from grpo_recipes.worker.data.dataset import prepare_rows
 
     planned = replace(json_file(tmp_path), **changes)  # type: ignore[arg-type]
     with pytest.raises(Refused, match=message):
-        prepared_rows(planned, "dataset", tmp_path / "cache", rank=0)
+        prepare_rows(planned, "dataset", tmp_path / "cache", rank=0)
 
 
 @pytest.mark.parametrize(
@@ -213,12 +203,12 @@ def test_rows_that_cannot_be_trained_on_are_refused(changes: dict[str, object], 
     ids=str,
 )
 def test_a_prompt_that_trl_cannot_take_is_named_by_its_row(prompt: object, reason: str, tmp_path: Path) -> None:
-    from grpo_recipes.worker.data.dataset import prepared_rows
+    from grpo_recipes.worker.data.dataset import prepare_rows
 
     (tmp_path / "rows.jsonl").write_text("".join(json.dumps({"prompt": one}) + "\n" for one in (prompt, prompt)))
     planned = Data(**planned_data(tmp_path / "rows.jsonl", prompt=None, columns={}, max_rows=None))
     with pytest.raises(Refused, match="the prompt of row 1 cannot be used") as stopped:
-        prepared_rows(planned, "dataset", tmp_path / "cache", rank=0)
+        prepare_rows(planned, "dataset", tmp_path / "cache", rank=0)
     assert reason in str(stopped.value)
 
 
@@ -237,7 +227,7 @@ def test_prompts_are_those_of_the_rows_in_their_order() -> None:
 def test_a_line_that_is_no_json_is_named(source: Callable[[Path], Data], tmp_path: Path) -> None:
     from dataclasses import replace
 
-    from grpo_recipes.worker.data.dataset import prepared_rows
+    from grpo_recipes.worker.data.dataset import prepare_rows
 
     planned = replace(source(tmp_path), sha256=None)
     file = next(tmp_path.rglob("*.jsonl"))
@@ -245,14 +235,14 @@ def test_a_line_that_is_no_json_is_named(source: Callable[[Path], Data], tmp_pat
         opened.write('\n{"question": "1+1="\n')
     line = file.read_text().count("\n")
     with pytest.raises(Refused, match=f"{file}:{line}: the line is not JSON"):
-        prepared_rows(planned, "dataset", tmp_path / "cache", rank=0)
+        prepare_rows(planned, "dataset", tmp_path / "cache", rank=0)
 
 
 def test_a_split_that_is_not_there_is_refused_with_those_that_are(tmp_path: Path) -> None:
     from dataclasses import replace
 
-    from grpo_recipes.worker.data.dataset import prepared_rows
+    from grpo_recipes.worker.data.dataset import prepare_rows
 
     planned = replace(saved_splits(tmp_path), split="validation")
     with pytest.raises(Refused, match="has no split validation\n  = because: it has test, train"):
-        prepared_rows(planned, "dataset", tmp_path / "cache", rank=0)
+        prepare_rows(planned, "dataset", tmp_path / "cache", rank=0)

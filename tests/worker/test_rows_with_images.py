@@ -14,7 +14,7 @@ from support.seeing_models import QUESTION, png, square, write_seeing_model
 from worker_runs import planned_data
 
 from grpo_recipes.contract.plan import Data
-from grpo_recipes.worker._shared.inputs import Refused
+from grpo_recipes.worker._shared.replacing import Refused
 
 pytestmark = pytest.mark.stack
 Rows = list[dict[str, Any]]
@@ -42,15 +42,15 @@ def data_of(tmp_path: Path) -> Callable[..., Data]:
 
 
 def prepared(data: Data, folder: Path, seen: dict[str, object] | None = None) -> Any:
-    from grpo_recipes.worker.data.dataset import prepared_rows
+    from grpo_recipes.worker.data.dataset import prepare_rows
 
-    return prepared_rows(data, "dataset", folder / "cache", 0, seen)
+    return prepare_rows(data, "dataset", folder / "cache", 0, seen)
 
 
 def images_of(rows: Any, place: int = 0) -> list[Any]:
-    from grpo_recipes.worker._shared.inputs import decoded
+    from grpo_recipes.worker._shared.inputs import decode_images
 
-    found: list[Any] = decoded(rows[place])["images"]
+    found: list[Any] = decode_images(rows[place])["images"]
     return found
 
 
@@ -126,7 +126,7 @@ def broken() -> bytes:
         ("gone.png", "gone.png: No such file or directory"),
         ("http://127.0.0.1:9/a.png", "is a URL, and grpo-run downloads no images"),
         ("data:image/png;base64,AAAA", "is a URL, and grpo-run downloads no images"),
-        ("text.png", "UnidentifiedImageError"),
+        ("text.png", "it is not an image of a format that grpo-run opens: PNG, JPEG, WEBP, GIF, BMP, TIFF"),
         ("cut.jpg", "OSError: image file is truncated"),
         (7, "neither a path nor the bytes"),
     ],
@@ -254,7 +254,7 @@ def test_the_tokens_of_images_are_counted(
 ) -> None:
     from transformers import AutoProcessor
 
-    from grpo_recipes.worker.data.dataset import prepared_rows
+    from grpo_recipes.worker.data.dataset import prepare_rows
     from grpo_recipes.worker.data.prompt_tokens import PromptTokens
 
     processor = AutoProcessor.from_pretrained(write_seeing_model(tmp_path / "model"))
@@ -262,7 +262,7 @@ def test_the_tokens_of_images_are_counted(
     tokens = PromptTokens(plan, lambda: processor, tuple)
     (tmp_path / "red.png").write_bytes(red())
     data = data_of([{**row(["red.png"] * count), "place": place} for place, count in enumerate((1, 2, 2, 1))], **chosen)
-    rows = prepared_rows(data, "dataset", tmp_path / "cache", 0, tokens=tokens)
+    rows = prepare_rows(data, "dataset", tmp_path / "cache", 0, tokens=tokens)
     assert rows["place"] == stay
     for place, images in zip(range(len(rows)), rows["images"], strict=True):
         shown = [

@@ -148,7 +148,7 @@ def test_a_proof_that_fails_ends_all_processes(
 def check_proofs(folder: Path, *shown: str) -> None:
     proofs = record(folder)["proofs"]
     assert [proof["name"] for proof in proofs if proof["ok"] is not True] == []
-    assert len(proofs) == 9
+    assert len(proofs) == 10
     text = " · ".join(proof["shown"] for proof in proofs)
     assert [words for words in shown if words not in text] == [], text
 

@@ -83,7 +83,7 @@ def test_deepspeed_does_not_build_its_shared_memory_op(tmp_path: Path) -> None:
 
 
 def test_a_prompt_that_the_assistant_has_begun_is_refused() -> None:
-    from grpo_recipes.worker._shared.inputs import Refused
+    from grpo_recipes.worker._shared.replacing import Refused
     from grpo_recipes.worker.shims import prompt_tokens
 
     plan: Any = None
@@ -96,12 +96,12 @@ def test_a_prompt_that_the_assistant_has_begun_is_refused() -> None:
 
 
 def test_a_prompt_with_fields_of_a_processor_is_not_cut() -> None:
-    from grpo_recipes.worker._shared.inputs import Refused
+    from grpo_recipes.worker._shared.replacing import Refused
     from grpo_recipes.worker.shims import max_prompt_length
 
     def tokenize(prompts: Any) -> Any:
         return [[1, 2, 3]], None, {"pixel_values": [[0.0]]}
 
-    cutting = max_prompt_length._tokenizing(tokenize, max_prompt_length._Cut(None, 2))
+    cut = max_prompt_length._Cut(None, 2)
     with pytest.raises(Refused, match="pixel_values would not match"):
-        cutting(["a prompt with an image"])
+        max_prompt_length._tokenize_and_cut(cut, tokenize, ["a prompt with an image"])

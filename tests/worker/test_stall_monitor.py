@@ -1,4 +1,4 @@
-"""A process whose interpreter is held is ended by the program beside it, and no other process is."""
+"""A process that hangs is ended by the program that watches it, and no other process is."""
 
 import json
 import signal
@@ -27,11 +27,14 @@ from grpo_recipes.worker.survival import stall_monitor
 
 folder, (rank, seconds, processes) = Path(sys.argv[1]), map(int, sys.argv[2:])
 no_progress.UNKNOWN_FACTOR = no_progress.STOP_AFTER = 1
-stall_monitor.SLACK_S = 1.0
 Record(folder, 0).start(resumed=False)
 guards = dataclasses.replace(Guards(**GuardsSection().model_dump()), no_progress_seconds=seconds)
 stall_monitor.start_program(folder, rank, processes)
-stall_monitor.StallMonitor(guards, folder, rank, lambda *_: None, None).begin()
+def stop_after(times):
+    no_progress.STOP_AFTER = times
+    monitor.begin()
+monitor = stall_monitor.StallMonitor(guards, lambda: 1, None)
+monitor.begin()
 print("watched by", *(each.pid for each in descendants(os.getpid())), flush=True)
 def held():
     {does}
@@ -74,20 +77,33 @@ def is_gone(pid: int, limit_s: float = 60) -> bool:
 
 
 @pytest.mark.parametrize(
-    ("does", "seconds"),
-    [(f"time.sleep(1); {HELD.replace('60', '22')}", 60), ("time.sleep(6)", 1)],
-    ids=["it has time", "its threads run"],
+    "does",
+    [f"time.sleep(1); {HELD.replace('60', '22')}", "for _ in range(60): time.sleep(0.1); monitor.begin()"],
+    ids=["it has time", "its steps end"],
 )
 @pytest.mark.processes
 def test_a_process_that_is_well_is_left_alone(
-    does: str, seconds: int, started: Callable[..., "subprocess.Popen[str]"], tmp_path: Path
+    does: str, started: Callable[..., "subprocess.Popen[str]"], tmp_path: Path
 ) -> None:
-    process = started(does, seconds=seconds)
+    process = started(does, seconds=1 if "begin" in does else 60)
     program = program_beside(process)
     assert process.wait(timeout=180) == 0
     assert is_gone(program)
     assert record(tmp_path)["status"] == "running"
-    assert (tmp_path / "stalled").exists() == (seconds == 1)
+    assert not (tmp_path / "stalled").exists()
+
+
+@pytest.mark.processes
+def test_a_late_step_is_known_to_its_process(started: Callable[..., "subprocess.Popen[str]"], tmp_path: Path) -> None:
+    process = started("stop_after(9); time.sleep(5); print(monitor.late_s(), monitor.late_s())")
+    program_beside(process)
+    output, _ = process.communicate(timeout=180)
+    assert process.returncode == 0, output
+    assert output.splitlines()[0].startswith("warning: no_progress at step 1: a step has taken "), output
+    late_s, again = output.splitlines()[-1].split()
+    assert 5 <= float(late_s) < 20
+    assert again == "None"
+    assert "a step takes" in (tmp_path / "stalled" / "rank-0.txt").read_text()
 
 
 @pytest.mark.processes
@@ -100,12 +116,16 @@ def test_a_suspended_process_has_not_hung(started: Callable[..., "subprocess.Pop
     assert record(tmp_path)["status"] == "running"
 
 
-@pytest.mark.parametrize("rank", [0, 1])
+@pytest.mark.parametrize(
+    ("does", "rank"),
+    [(BLOCKED, 0), (BLOCKED, 1), (HELD, 0), ("time.sleep(600)", 0)],
+    ids=["held", "held, another rank", "backtracks", "waits"],
+)
 @pytest.mark.processes
-def test_a_held_interpreter_is_ended_with_its_stacks(
-    rank: int, started: Callable[..., "subprocess.Popen[str]"], tmp_path: Path
+def test_a_process_that_hangs_is_ended_with_its_stacks(
+    does: str, rank: int, started: Callable[..., "subprocess.Popen[str]"], tmp_path: Path
 ) -> None:
-    process = started(BLOCKED, rank=rank)
+    process = started(does, rank=rank)
     program = program_beside(process)
     output, _ = process.communicate(timeout=180)
     assert process.returncode == -signal.SIGKILL, output

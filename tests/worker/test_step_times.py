@@ -4,6 +4,7 @@ import itertools
 import re
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -19,13 +20,22 @@ ALONE = SimpleNamespace(num_iterations=1, steps_per_generation=4, gradient_accum
 
 
 class Trainer:
-    """Takes seconds for completions by a clock that is set."""
+    """Takes seconds for completions by a clock that is set; its seams are those of one event."""
 
     def __init__(self, clock: list[float]) -> None:
-        self._clock = clock
+        self._clock, self._around = clock, nullcontext
+        self.seams = self
+
+    def has(self, event: str) -> bool:
+        return event == "completions are generated"
+
+    def surround(self, event: str, place: str, around: Any) -> None:
+        assert self.has(event)
+        self._around = around
 
     def _generate(self, seconds: float) -> None:
-        self._clock[0] += seconds
+        with self._around():
+            self._clock[0] += seconds
 
 
 @pytest.fixture
@@ -108,7 +118,8 @@ def test_a_release_that_has_no_method_for_generation_has_no_share(tmp_path: Path
 
     kept = Record(tmp_path, 0)
     kept.start(resumed=False)
-    times, state = StepTimes(object(), kept, lambda: 0.0), SimpleNamespace(global_step=1, max_steps=1)
+    trainer = SimpleNamespace(seams=SimpleNamespace(has=lambda event: False))
+    times, state = StepTimes(trainer, kept, lambda: 0.0), SimpleNamespace(global_step=1, max_steps=1)
     times.on_train_begin(ALONE, state, None)
     clock[0] += 1.0
     times.on_step_end(ALONE, state, None)

@@ -177,3 +177,37 @@ def test_a_signal_before_the_first_step_ends_the_worker_at_once(
 
     assert process.returncode == 75
     assert record(folder)["status"] == "interrupted"
+
+
+ASKING_REWARD = """
+import os, signal, time
+
+def asking(completions, **kwargs):
+    if len(completions) == 11:  # the held-out rows
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(1)
+    return [float(len(set(completion[0]["content"]))) for completion in completions]
+"""
+
+
+@pytest.mark.stack
+@pytest.mark.usefixtures("warm")
+def test_a_signal_during_the_first_evaluation_ends_it_between_two_batches(
+    make_plan: Callable[..., Changes],
+    make_run: Callable[..., Path],
+    held_out: Callable[..., Changes],
+    sha256_of_text: Callable[[str], str],
+) -> None:
+    reward = planned_reward("asking.py:asking", kind="python", name="asking", sha256=sha256_of_text(ASKING_REWARD))
+    second = {**held_out(), "name": "second"}
+    plan = make_plan("lora", arguments={"max_steps": 2}, rewards=[reward], evaluation=held_out(others=[second]))
+    folder = make_run(plan, user={"asking.py": ASKING_REWARD})
+
+    exit_code, output = train(folder)
+
+    assert exit_code == 75, output
+    assert "step 1/" not in output
+    assert "interrupted; the run can be resumed\n" in output
+    end = record(folder)
+    assert (end["status"], end["step"], end["checkpoint"]) == ("interrupted", 0, None)
+    assert end["message"] == "stopped by a signal before the first step"

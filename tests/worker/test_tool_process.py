@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from grpo_recipes.contract.plan_sections import Tool
-from grpo_recipes.worker._shared.inputs import Refused
+from grpo_recipes.worker._shared.replacing import Refused
 from grpo_recipes.worker.tools.tally import Tally
 from grpo_recipes.worker.tools.tool_functions import load_tools
 from grpo_recipes.worker.tools.tool_process import MOST_BYTES, ToolFailed, ToolProcess

@@ -23,7 +23,7 @@ def resident_mib(name: str) -> int:
 def test_a_fingerprint_is_the_sum_of_the_bits(dtype: str, shape: tuple[int, ...]) -> None:
     import torch
 
-    from grpo_recipes.worker.trainer.trained_tensors import INTEGERS, fingerprints
+    from grpo_recipes.worker.model.trained_tensors import INTEGERS, fingerprints
 
     model = torch.nn.Module()
     model.weight = torch.nn.Parameter(torch.randn(shape).to(getattr(torch, dtype)))
@@ -34,7 +34,7 @@ def test_a_fingerprint_is_the_sum_of_the_bits(dtype: str, shape: tuple[int, ...]
 def test_a_large_tensor_is_not_copied() -> None:
     import torch
 
-    from grpo_recipes.worker.trainer.trained_tensors import fingerprints
+    from grpo_recipes.worker.model.trained_tensors import fingerprints
 
     model = torch.nn.Module()
     model.weight = torch.nn.Parameter(torch.zeros(NUMBERS) + 1)
@@ -51,7 +51,7 @@ def test_a_bias_that_bitsandbytes_casts_is_no_weight_in_another_dtype() -> None:
     import torch
     from bitsandbytes.nn import Linear4bit
 
-    from grpo_recipes.worker.trainer.trained_tensors import weight_dtypes
+    from grpo_recipes.worker.model.trained_tensors import weight_dtypes
 
     packed = Linear4bit(64, 64, compute_dtype=torch.bfloat16).to("cpu")
     model = torch.nn.Sequential(torch.nn.Linear(64, 64), packed)

@@ -87,7 +87,7 @@ def check_what_is_left(folder: Path, mode: str, output: str) -> None:
     end = record(folder)
     assert (end["status"], end["exit_code"], end["step"], end["max_steps"]) == ("completed", 0, 6, 6)
     assert all(check["ok"] for check in end["checks"])
-    assert [proof["ok"] for proof in end["proofs"]] == [True] * 9
+    assert [proof["ok"] for proof in end["proofs"]] == [True] * 10
     assert end["evaluation"]["before"]["count"] == end["evaluation"]["after"]["count"] == 11
     if mode == "full":
         rows = [json.loads(line) for line in (folder / "evaluation/step-6.jsonl").read_text().splitlines()]

@@ -47,7 +47,7 @@ FAMILIES = tuple(
     for family in PLACEHOLDERS
 )
 # What differs by family is the same for both kinds of weights, and idefics3 has both.
-OF_FAMILY = {"llava_next": ["lora"], "gemma3": ["full"], "paligemma": ["lora"]}
+OF_FAMILY = {"llava_next": ["lora"], "gemma3": ["full"]}
 # Both kinds of weights and two families whose images are cut differently: a tensor for each row, and tiles by size.
 ON_TWO_PROCESSES = [
     ("idefics3", "lora"),
@@ -130,7 +130,7 @@ def figures(folder: Path) -> list[list[float]]:
     return [[step["loss"], step["grad_norm"], step["reward"]] for step in events(folder, "step")]
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", [family for family in FAMILIES if family.values != ("paligemma",)])
 def test_losses_with_images_are_those_of_a_hand_written_script(
     family: str,
     models: dict[str, Path],
@@ -157,6 +157,15 @@ def test_losses_with_images_are_those_of_a_hand_written_script(
         assert [line["step"] for line in events(folder, "evaluation")] == [0, 3, 6]
         assert record(folder)["shims"]["less_padding"].startswith("nothing"), "the padding of images stays"
         assert record(folder)["verified"]["dataset.images"]
+
+
+def test_a_loss_in_which_tokens_see_later_ones_stops_a_run(
+    models: dict[str, Path], squares: Path, seeing_plan: Callable[..., Changes], trained: Callable[..., Trained]
+) -> None:
+    done = trained(seeing_plan(models["paligemma"], squares, "lora"), user={"mine.py": EVEN})
+
+    assert done.exit_code == 3, "the defect is gone: TRL no longer gives the completion PaliGemma's type of a prefix"
+    assert "generation: the proof failed in step 1 [PRF038]" in done.output
 
 
 @pytest.mark.parametrize("scored", [{"beta": 0.1}, {"num_iterations": 2}], ids=str)
@@ -395,7 +404,8 @@ def test_commands_answer_rows_with_their_images(models: dict[str, Path], tmp_pat
     said("second.yaml", "--out", "second", *allowed)
     third = {**second, "name": "third", "model": {"from_run": "./second", "dtype": "float32"}}
     (tmp_path / "third.yaml").write_text(json.dumps(third))
-    assert "images in generation and loss" in said("third.yaml", "--out", "third", *allowed), "of a merged model"
+    shown = " ".join(said("third.yaml", "--out", "third", *allowed).split())
+    assert "images in generation and loss" in shown, "of a merged model"
     assert (tmp_path / "third" / "merged_model" / "processor_config.json").is_file()
     assert "answered without the images of a row" in said("generate", str(run), "what colour?")
     passes = ("--set", "evaluation.passes={reward: even, at_least: 0.9}", "--set", "evaluation.greedy=false")

@@ -148,27 +148,27 @@ def made(**changes: Any) -> Data:
 
 
 def test_other_rows_than_the_plans_are_refused(tmp_path: Path) -> None:
-    from grpo_recipes.worker._shared.inputs import Refused
-    from grpo_recipes.worker.data.dataset import prepared_rows
+    from grpo_recipes.worker._shared.replacing import Refused
+    from grpo_recipes.worker.data.dataset import prepare_rows
 
-    rows = prepared_rows(made(), "dataset", tmp_path / "cache", 0)
+    rows = prepare_rows(made(), "dataset", tmp_path / "cache", 0)
     assert [message["content"] for message in rows[0]["prompt"]] == [rows[0]["question"]]
     assert rows.column_names[:5] == ["question", "answer", "task", "task_config", "metadata"]
     with pytest.raises(Refused, match="the rows of reasoning_gym differ from the plan"):
-        prepared_rows(made(sha256="0" * 64), "dataset", tmp_path / "cache", 0)
+        prepare_rows(made(sha256="0" * 64), "dataset", tmp_path / "cache", 0)
 
 
 def test_a_missing_package_is_named_with_its_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from grpo_recipes.worker._shared.inputs import Refused
-    from grpo_recipes.worker.data.dataset import prepared_rows
+    from grpo_recipes.worker._shared.replacing import Refused
+    from grpo_recipes.worker.data.dataset import prepare_rows
 
     (tmp_path / "reasoning_gym.py").write_text("raise ImportError('no module named reasoning_gym')\n")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    task_rows._made_of.cache_clear()
+    task_rows._make_in_process.cache_clear()
     with pytest.raises(Refused) as stopped:
-        prepared_rows(made(), "dataset", tmp_path / "cache", 0)
+        prepare_rows(made(), "dataset", tmp_path / "cache", 0)
     assert "pip install 'grpo-recipes[reasoning-gym]'" in stopped.value.findings[0].because[0]
-    task_rows._made_of.cache_clear()
+    task_rows._make_in_process.cache_clear()
 
 
 def test_a_config_that_the_package_refuses_is_named_before_anything_starts(

@@ -6,7 +6,7 @@ import pytest
 from worker_runs import planned_data
 
 from grpo_recipes.contract.plan import Data
-from grpo_recipes.worker._shared.inputs import Refused
+from grpo_recipes.worker._shared.replacing import Refused
 from grpo_recipes.worker.data.unreadable_rows import unreadable
 
 GOOD = '{"question": "1+1=", "answer": "2"}\n'
@@ -63,7 +63,7 @@ def test_a_disk_that_fails_is_not_blamed_on_the_file(text: str, tmp_path: Path) 
     ],
 )
 def test_what_the_real_library_cannot_read_stops_the_run(kind: str, text: str, said: str, tmp_path: Path) -> None:
-    from grpo_recipes.worker.data.dataset import prepared_rows
+    from grpo_recipes.worker.data.dataset import prepare_rows
 
     with pytest.raises(Refused, match=said):
-        prepared_rows(data_of(tmp_path, text, kind), "dataset", tmp_path / "cache", 0)
+        prepare_rows(data_of(tmp_path, text, kind), "dataset", tmp_path / "cache", 0)

@@ -13,9 +13,9 @@ from worker_runs import Changes, Trained, planned_data, planned_model
 from grpo_recipes.contract.plan import Data, Model
 from grpo_recipes.user_files.digests import file_content, folder_content
 from grpo_recipes.user_files.template import chat_template_of
-from grpo_recipes.worker._shared.inputs import Refused
+from grpo_recipes.worker._shared.replacing import Refused
 from grpo_recipes.worker._shared.verified import LARGEST_CHECKED_BYTES, check_model_files
-from grpo_recipes.worker.checkpoints.checkpoint import installed
+from grpo_recipes.worker.checkpoints.checkpoint import package_versions
 from grpo_recipes.worker.run import check_releases
 
 ROWS = [{"question": f"{number}+1=", "answer": str(number + 1)} for number in range(40)]
@@ -50,12 +50,12 @@ def test_a_models_files_are_the_planned_ones(tmp_path: Path) -> None:
     ids=["lines", "no-last-end", "windows", "blank-lines"],
 )
 def test_the_planned_rows_of_a_file_are_those_that_are_loaded(tmp_path: Path, text: str) -> None:
-    from grpo_recipes.worker.data.dataset import loaded_rows
+    from grpo_recipes.worker.data.dataset import load_rows
 
     path = tmp_path / "rows.jsonl"
     path.write_bytes(text.encode())
     seen: dict[str, object] = {}
-    loaded_rows(Data(**planned_data(path, max_rows=3)), "dataset", tmp_path / "cache", seen)
+    load_rows(Data(**planned_data(path, max_rows=3)), "dataset", tmp_path / "cache", seen)
     assert seen["dataset.rows"] == file_content(str(path), count_rows=True).rows == len(ROWS)
 
 
@@ -63,23 +63,23 @@ def test_the_planned_rows_of_a_file_are_those_that_are_loaded(tmp_path: Path, te
 def test_the_fingerprint_is_of_the_rows_and_not_of_their_file(tmp_path: Path) -> None:
     from datasets import Dataset
 
-    from grpo_recipes.worker._shared.verified import seen_in_rows
+    from grpo_recipes.worker._shared.verified import facts_of_rows
 
     rows = Dataset.from_list(ROWS)
     rows.to_parquet(tmp_path / "rows.parquet")
     again = Dataset.from_parquet(str(tmp_path / "rows.parquet"), cache_dir=str(tmp_path / "cache"))
-    first = seen_in_rows("dataset", rows)
-    assert seen_in_rows("dataset", again) == first
+    first = facts_of_rows("dataset", rows)
+    assert facts_of_rows("dataset", again) == first
     assert (
-        seen_in_rows("dataset", rows.select(range(39, -1, -1)))["dataset.fingerprint"] != first["dataset.fingerprint"]
+        facts_of_rows("dataset", rows.select(range(39, -1, -1)))["dataset.fingerprint"] != first["dataset.fingerprint"]
     )
     other = Dataset.from_list([*ROWS[:-1], {"question": "39+1=", "answer": "41"}])
-    assert seen_in_rows("dataset", other)["dataset.fingerprint"] != first["dataset.fingerprint"]
+    assert facts_of_rows("dataset", other)["dataset.fingerprint"] != first["dataset.fingerprint"]
     many = Dataset.from_list([{"n": number} for number in range(5000)])
-    assert seen_in_rows("dataset", many)["dataset.rows"] == 5000
-    cut = seen_in_rows("dataset", many.select(range(4999)))
-    assert cut["dataset.fingerprint"] != seen_in_rows("dataset", many)["dataset.fingerprint"]
-    assert seen_in_rows("dataset", many.select([7]))["dataset.rows"] == 1
+    assert facts_of_rows("dataset", many)["dataset.rows"] == 5000
+    cut = facts_of_rows("dataset", many.select(range(4999)))
+    assert cut["dataset.fingerprint"] != facts_of_rows("dataset", many)["dataset.fingerprint"]
+    assert facts_of_rows("dataset", many.select([7]))["dataset.rows"] == 1
 
 
 @pytest.mark.stack
@@ -102,7 +102,7 @@ def test_what_was_found_is_kept_and_a_difference_stops_the_run(
 
 @pytest.mark.stack
 def test_an_image_with_other_releases_than_the_plan_trains_nothing() -> None:
-    here = installed()
+    here = package_versions()
     job = {"container": {"image": "/images/run.sqsh", "runtime": "pyxis"}}
     packages = {**here, "trl": "0.23.1", "deepspeed": None, "vllm": "0.30.0"}
     plan = small_plan(stack={"packages": packages}, job=job)

@@ -55,8 +55,8 @@ def test_groups_steps_and_calls_draw_other_numbers_and_a_recipe_the_same() -> No
 def test_without_vllm_nothing_is_replaced() -> None:
     from trl.trainer import grpo_trainer
 
-    from grpo_recipes.worker.vllm.engine import planned_engine
+    from grpo_recipes.worker.vllm.engine import build_as_planned
 
     before = dict(vars(grpo_trainer))
-    with planned_engine(with_vllm(), Path()), planned_engine(planned(), Path()):
+    with build_as_planned(with_vllm(), Path()), build_as_planned(planned(), Path()):
         assert vars(grpo_trainer).keys() == before.keys()

@@ -13,11 +13,11 @@ from worker_runs import Changes
 
 from grpo_recipes.contract.integrity.digests import digests_of, sizes_in
 from grpo_recipes.contract.integrity.manifest import MANIFEST, as_json
-from grpo_recipes.contract.integrity.seal import Key, opened, sealed
+from grpo_recipes.contract.integrity.seal import seal_content, unseal
 from grpo_recipes.contract.plan import CODE_OF, Data, Plan
 from grpo_recipes.user_files.digests import code_files
-from grpo_recipes.worker._shared.inputs import Refused
 from grpo_recipes.worker._shared.planned import read_plan
+from grpo_recipes.worker._shared.replacing import Refused
 
 pytestmark = pytest.mark.stack
 
@@ -27,7 +27,7 @@ COMMIT = "0123456789" * 4
 @pytest.fixture(scope="module")
 def written(make_plan: Callable[..., Changes], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run folder with the model that has new tokens."""
-    from grpo_recipes.worker.trainer.own_model import write_own_model
+    from grpo_recipes.worker.model.own_model import write_own_model
 
     folder = tmp_path_factory.mktemp("written")
     content = make_plan()
@@ -53,13 +53,12 @@ def _whole_linked(place: Path) -> None:
     place.symlink_to("elsewhere")
 
 
-def _resealed(place: Path) -> None:
-    """What a stranger does who writes the list anew, with a key of his own or without one."""
-    (place / "config.json").write_text("{}")
+def _with_code(place: Path) -> None:
+    """What a stranger does who writes the list anew."""
+    (place / "modeling.py").write_text("x = 1")
     digests = digests_of(place, set(sizes_in(place)) - {MANIFEST})
-    stranger = Key(os.urandom(32), "0123456789abcdef")
-    content = opened("model", (place / MANIFEST).read_text()).content | {"files": as_json(digests)}
-    (place / MANIFEST).write_text(sealed("model", content, stranger))
+    content = unseal("model", (place / MANIFEST).read_text()) | {"files": as_json(digests)}
+    (place / MANIFEST).write_text(seal_content("model", content))
 
 
 ALTERED: dict[str, tuple[Callable[[Path], object], str]] = {
@@ -85,7 +84,7 @@ ALTERED: dict[str, tuple[Callable[[Path], object], str]] = {
     "a list that is none": (lambda place: (place / MANIFEST).write_text("[]"), "was changed"),
     "a list that is cut": (lambda place: (place / MANIFEST).write_text('{"a'), "was changed"),
     "a list without end": (lambda place: (place / MANIFEST).write_text("[" * 100_000), "was changed"),
-    "a list of a stranger": (_resealed, "was not written by you"),
+    "a list with code": (_with_code, "reading modeling.py may run code"),
     "a link for the whole": (_whole_linked, "it is a link or a file, not a folder"),
     "a file for the whole": (lambda place: [shutil.rmtree(place), place.write_text("x")], "not a folder"),
 }
@@ -95,7 +94,7 @@ ALTERED: dict[str, tuple[Callable[[Path], object], str]] = {
 def test_an_altered_model_with_new_tokens_is_made_anew(
     what: str, written: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from grpo_recipes.worker.trainer.own_model import write_own_model
+    from grpo_recipes.worker.model.own_model import write_own_model
 
     alter, message = ALTERED[what]
     folder = Path(shutil.copytree(written, tmp_path / "run"))
@@ -110,7 +109,7 @@ def test_an_altered_model_with_new_tokens_is_made_anew(
 def test_a_model_with_new_tokens_that_is_as_it_was_written_is_taken(
     written: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from grpo_recipes.worker.trainer.own_model import write_own_model
+    from grpo_recipes.worker.model.own_model import write_own_model
 
     folder = Path(shutil.copytree(written, tmp_path / "run"))
     before = code_files(str(folder))
@@ -120,7 +119,7 @@ def test_a_model_with_new_tokens_that_is_as_it_was_written_is_taken(
 
 
 def test_nothing_is_written_through_a_link_of_an_unfinished_attempt(written: Path, tmp_path: Path) -> None:
-    from grpo_recipes.worker.trainer.own_model import write_own_model
+    from grpo_recipes.worker.model.own_model import write_own_model
 
     (tmp_path / "outside").mkdir()
     (tmp_path / "plan.json").write_text((written / "plan.json").read_text())
@@ -133,9 +132,9 @@ def test_nothing_is_written_through_a_link_of_an_unfinished_attempt(written: Pat
 def rows(folder: Path, sums: Path) -> list[str]:
     from worker_runs import planned_data
 
-    from grpo_recipes.worker.data.dataset import loaded_rows
+    from grpo_recipes.worker.data.dataset import load_rows
 
-    return [row["answer"] for row in loaded_rows(Data(**planned_data(sums)), "dataset", folder / "cache")]
+    return [row["answer"] for row in load_rows(Data(**planned_data(sums)), "dataset", folder / "cache")]
 
 
 def _poison(cache: Path) -> None:
@@ -189,7 +188,7 @@ transformers.dynamic_module_utils.HF_MODULES_CACHE = os.environ["HF_MODULES_CACH
 from pathlib import Path
 from grpo_recipes.worker._shared.planned import read_plan
 from grpo_recipes.worker.user_code.user_modules import run_only_planned_code
-from grpo_recipes.worker._shared.inputs import Refused
+from grpo_recipes.worker._shared.replacing import Refused
 from transformers import AutoConfig
 folder = Path(sys.argv[1])
 if sys.argv[2] == "checked":
@@ -275,18 +274,18 @@ def _plan(own: Path, **verified: object) -> Plan:
 
 @pytest.mark.parametrize("repository", ["some/model", "some/code"])
 def test_code_of_the_hub_is_taken_at_its_commit(repository: str, own: Path) -> None:
-    from grpo_recipes.worker.user_code.user_modules import _pinned
+    from grpo_recipes.worker.user_code.user_modules import _pin_revisions
 
     asked: list[object] = []
     plan = _plan(own, **{f"{CODE_OF}some/model": COMMIT, f"{CODE_OF}some/code": COMMIT})
-    get = _pinned(plan, lambda *given, **keywords: asked.append(keywords["revision"]) or "x.py", set())
+    get = _pin_revisions(plan, lambda *given, **keywords: asked.append(keywords["revision"]) or "x.py", set())
     get(repository, "x.py", revision="main")
     assert asked == [COMMIT]
 
 
 def test_code_of_a_repository_that_nobody_knew_of_is_not_taken(own: Path) -> None:
-    from grpo_recipes.worker.user_code.user_modules import _pinned
+    from grpo_recipes.worker.user_code.user_modules import _pin_revisions
 
-    get = _pinned(_plan(own, **{f"{CODE_OF}some/model": COMMIT}), lambda *given, **keywords: "x.py", set())
+    get = _pin_revisions(_plan(own, **{f"{CODE_OF}some/model": COMMIT}), lambda *given, **keywords: "x.py", set())
     with pytest.raises(Refused, match="has its code in somebody/else"):
         get("somebody/else", "x.py", revision=None)

@@ -19,14 +19,15 @@ import torch
 from datasets import Dataset, Features, Image, Value
 from datasets import Sequence as ListOf
 from transformers import AutoModelForImageTextToText, AutoProcessor
-from trl import GRPOConfig, GRPOTrainer
+from trl import GRPOConfig
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from support.seeing_models import COLOURS, png, square
 
-from grpo_recipes.worker._shared.inputs import shown_with
+from grpo_recipes.worker._shared.inputs import prompt_with_images
 from grpo_recipes.worker._shared.library import images_by_row
 from grpo_recipes.worker.shims import text_rows
+from grpo_recipes.worker.trainer.observed import ObservedTrainer
 
 OF_TOKENS = ("input_ids", "attention_mask", "token_type_ids", "mm_token_type_ids")
 
@@ -59,7 +60,7 @@ class Compared:
         self.parts = {ids: _parts(made) for ids, made in self.alone.items()}
 
     def _processed(self, row: Any) -> Any:
-        shown = shown_with(row["prompt"], row["images"])
+        shown = prompt_with_images(row["prompt"], row["images"])
         how = {"add_generation_prompt": True, "tokenize": True, "return_dict": True, "return_tensors": "pt"}
         return self.processor.apply_chat_template([shown], **how)
 
@@ -131,7 +132,7 @@ def main(folder: Path, case: dict[str, Any]) -> None:
     common = {"output_dir": str(folder / "out"), "disable_tqdm": True, "report_to": "none", "use_cpu": True}
     common |= {"max_steps": 4, "num_generations": 2, "max_completion_length": 5, "learning_rate": 1e-3, "bf16": False}
     common |= {"gradient_checkpointing": False, "save_strategy": "no", "logging_steps": 1}
-    trainer = GRPOTrainer(
+    trainer = ObservedTrainer(
         model=model,
         reward_funcs=reward,
         args=GRPOConfig(**{**common, **case["grpo"]}),

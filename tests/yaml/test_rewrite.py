@@ -6,8 +6,8 @@ import pytest
 
 from grpo_recipes.contract.findings.finding import Patch
 from grpo_recipes.resolve.fixes.entries import NotRewritten
-from grpo_recipes.resolve.fixes.rewrite import rewritten
-from grpo_recipes.yaml.compose import patched
+from grpo_recipes.resolve.fixes.rewrite import apply_patches
+from grpo_recipes.yaml.compose import with_patches
 from grpo_recipes.yaml.load import load_text
 
 TEXT = """\
@@ -32,7 +32,7 @@ def changed_lines(before: str, after: str) -> list[str]:
 
 
 def test_without_a_patch_not_a_byte_changes() -> None:
-    assert rewritten(TEXT, []) == TEXT
+    assert apply_patches(TEXT, []) == TEXT
 
 
 @pytest.mark.parametrize(
@@ -52,23 +52,23 @@ def test_without_a_patch_not_a_byte_changes() -> None:
     ids=lambda each: repr(each)[:40],
 )
 def test_a_patch_changes_its_lines_alone(patch: Patch, lines: list[str]) -> None:
-    after = rewritten(TEXT, [patch])
+    after = apply_patches(TEXT, [patch])
     assert changed_lines(TEXT, after) == lines
     if lines:
         document = load_text(after, "x.yaml")[0]
         before = load_text(TEXT, "x.yaml")[0]
         assert document is not None
         assert before is not None
-        assert document.values == patched(before.values, [patch])
+        assert document.values == with_patches(before.values, [patch])
 
 
 def test_items_of_a_list_are_removed_by_the_places_they_had() -> None:
     text = "stop: [a, b, c, d]\n"
-    assert rewritten(text, [Patch(("stop", 0), remove=True), Patch(("stop", 2), remove=True)]) == "stop: [b, d]\n"
+    assert apply_patches(text, [Patch(("stop", 0), remove=True), Patch(("stop", 2), remove=True)]) == "stop: [b, d]\n"
 
 
 def test_line_breaks_of_windows_stay() -> None:
-    assert rewritten("a: 1\r\nb: 2\r\n", [Patch(("a",), 3)]) == "a: 3\r\nb: 2\r\n"
+    assert apply_patches("a: 1\r\nb: 2\r\n", [Patch(("a",), 3)]) == "a: 3\r\nb: 2\r\n"
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_line_breaks_of_windows_stay() -> None:
 )
 def test_what_cannot_be_applied_is_refused(text: str, patch: Patch) -> None:
     with pytest.raises(NotRewritten):
-        rewritten(text, [patch])
+        apply_patches(text, [patch])
 
 
 def test_a_renamed_key_stays_where_it_is_with_its_value_and_comments() -> None:
@@ -91,7 +91,7 @@ def test_a_renamed_key_stays_where_it_is_with_its_value_and_comments() -> None:
         *(Patch(("training", "lr"), remove=True), Patch(("training", "learning_rate"), 2e-6)),
     ]
     after = text.replace("num_generation:", "num_generations:").replace("{lr:", "{learning_rate:")
-    assert rewritten(text, renamed) == after
+    assert apply_patches(text, renamed) == after
 
 
 def moved(old: str, new: str, value: object) -> list[Patch]:
@@ -206,14 +206,14 @@ MOVES = [
 @pytest.mark.parametrize(("text", "patches", "after"), MOVES)
 def test_what_moves_keeps_its_comments_and_its_notation(text: str, patches: list[Patch], after: str | None) -> None:
     if after is not None:
-        assert rewritten(text, patches) == after
+        assert apply_patches(text, patches) == after
         return
     with pytest.raises(NotRewritten):
-        rewritten(text, patches)
+        apply_patches(text, patches)
 
 
 def test_a_comment_does_not_go_to_what_another_finding_sets() -> None:
     text = "g:\n  n: 1\n  a: 2  # mine\n"
     patches = [Patch(("g", "a"), remove=True)], [Patch(("g", "b"), 3)]
-    assert rewritten(text, *patches) == "g:\n  n: 1\n  b: 3\n"
-    assert rewritten(text, [*patches[0], *patches[1]]) == "g:\n  n: 1\n  b: 3  # mine\n"
+    assert apply_patches(text, *patches) == "g:\n  n: 1\n  b: 3\n"
+    assert apply_patches(text, [*patches[0], *patches[1]]) == "g:\n  n: 1\n  b: 3  # mine\n"

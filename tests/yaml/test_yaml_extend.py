@@ -6,7 +6,7 @@ import pytest
 
 from grpo_recipes.contract.findings.finding import Patch
 from grpo_recipes.resolve.fixes.entries import NotRewritten
-from grpo_recipes.resolve.fixes.rewrite import rewritten
+from grpo_recipes.resolve.fixes.rewrite import apply_patches
 from grpo_recipes.yaml import ids
 from grpo_recipes.yaml.compose import Source, compose
 
@@ -111,4 +111,4 @@ def test_an_override_that_extends_nothing_is_refused(tmp_path: Path) -> None:
 
 def test_a_fix_of_an_item_is_not_written_into_the_form() -> None:
     with pytest.raises(NotRewritten):
-        rewritten("rewards: {extend: [accuracy]}\n", [Patch(("rewards", 1), {"name": "accuracy"})])
+        apply_patches("rewards: {extend: [accuracy]}\n", [Patch(("rewards", 1), {"name": "accuracy"})])

@@ -8,7 +8,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from grpo_recipes.contract.findings.finding import dotted
+from grpo_recipes.contract.findings.finding import path_text
 from grpo_recipes.yaml import nodes
 from grpo_recipes.yaml.load import load_text
 from grpo_recipes.yaml.merge import read_override
@@ -117,7 +117,7 @@ def check(text: str) -> None:
         assert shown.isprintable()
         assert len(finding.message) < 250
     for path, mark in document.marks.items() if document else ():
-        assert 1 <= mark.column < mark.end_column <= len(mark.line_text) + 2, dotted(path)
+        assert 1 <= mark.column < mark.end_column <= len(mark.line_text) + 2, path_text(path)
 
 
 def test_mutated_recipes_never_raise() -> None:

@@ -1,4 +1,4 @@
-"""One reader and writer for a folder's files: below a handle of it, no links, regular files, bounded."""
+"""One reader and writer for a folder's files: no links, regular files, bounded."""
 
 import errno
 import os
@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from grpo_recipes.contract.files import folder_files
-from grpo_recipes.contract.files.bounded_json import parsed, read_json
+from grpo_recipes.contract.files.bounded_json import parse_json, read_json
 from grpo_recipes.contract.files.regular_file import NotRegular
 
 SECRET = b"what lies outside"
@@ -188,12 +188,10 @@ def test_what_is_written_is_read(folder: Path) -> None:
     assert folder_files.names(folder, "none") == []
 
 
-def test_a_file_with_other_names_is_taken_apart_before_it_is_written_on(folder: Path) -> None:
+def test_a_file_with_a_second_name_is_not_appended_to(folder: Path) -> None:
     os.link(folder / "own", folder / "same")
-    descriptor = folder_files.open_to_append(folder, "own")
-    os.write(descriptor, b" more")
-    os.close(descriptor)
-    assert ((folder / "own").read_bytes(), (folder / "same").read_bytes()) == (b"own more", b"own")
+    with pytest.raises(NotRegular, match="it has a second name, as in a copy made with cp -l"):
+        folder_files.open_to_append(folder, "own")
 
 
 def test_nothing_larger_than_said_is_read(folder: Path) -> None:
@@ -240,7 +238,7 @@ def test_a_missing_file_is_missing(folder: Path) -> None:
     ids=["empty", "as deep as may be", "brackets in a text", "a quote in a text", "a pair", "100 digits", "NaN"],
 )
 def test_json_that_can_be_worked_with_is_read(text: str, value: object) -> None:
-    found = parsed(text.encode())
+    found = parse_json(text.encode())
     assert value is None or found == value
 
 
@@ -248,15 +246,15 @@ def test_json_that_can_be_worked_with_is_read(text: str, value: object) -> None:
     "text",
     [
         "[" * 65 + "]" * 65,
-        "[" * 10_000_000,
+        "[" * 2_000_000,
         '{"a":' * 100_000 + "1" + "}" * 100_000,
-        "[]" * 10 + "[" * 5_000_000,
+        "[]" * 10 + "[" * 1_000_000,
         "9" * 101,
         "-" + "9" * 1_000_000,
         '"\\ud800"',
         '{"\\uDC00": 1}',
-        '"' + "\\" * 5_000_001 + "[" * 65,
-        '"\\' * 3_000_000 + "[" * 65,
+        '"' + "\\" * 1_000_001 + "[" * 65,
+        '"\\' * 600_000 + "[" * 65,
         "",
         "\ufeff{}",
     ],
@@ -266,5 +264,5 @@ def test_json_that_can_be_worked_with_is_read(text: str, value: object) -> None:
 def test_other_json_is_refused_in_linear_time(text: str) -> None:
     began = time.process_time()
     with pytest.raises(ValueError):
-        parsed(text.encode())
+        parse_json(text.encode())
     assert time.process_time() - began < 60

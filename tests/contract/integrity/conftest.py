@@ -7,7 +7,7 @@ import pytest
 
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The user's folder, without a key yet."""
+    """The user's folder."""
     place = tmp_path / "config"
     place.mkdir(mode=0o700)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(place))

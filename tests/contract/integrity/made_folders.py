@@ -50,7 +50,7 @@ def run_folder(place: Path, *, deepspeed: bool = False) -> Path:
     for name in ("recipe.yaml", "plan.json", "accelerate.yaml", "deepspeed.json", "launch.sh"):
         folder.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(f"{{{json.dumps(name)}: 1}}\n")
-    for name in ("train.py", "grpo_recipes/contract/integrity/seal.py", "user/rewards.py"):
+    for name in ("train.py", "grpo_recipes.zip", "user/rewards.py"):
         (folder / "worker" / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / "worker" / name).write_text(f"# {name}\n")
     write_integrity(folder, new_run_id())
@@ -75,9 +75,7 @@ def as_an_older_one_wrote_it(folder: Path) -> None:
     for model in ("final", "extended_model"):
         (folder / model / MANIFEST).unlink(missing_ok=True)
     (folder / "integrity.json").unlink()
-    for file in (folder / "worker" / "grpo_recipes" / "contract" / "integrity").iterdir():
-        file.unlink()
-    (folder / "worker" / "grpo_recipes" / "contract" / "integrity").rmdir()
+    (folder / "worker" / "grpo_recipes.zip").unlink()
     record = json.loads((folder / "run.json").read_text(encoding="utf-8"))
     del record["seal"]
     (folder / "run.json").write_text(json.dumps(record))

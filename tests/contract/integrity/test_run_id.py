@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from made_folders import as_an_older_one_wrote_it, run_folder
 
-from grpo_recipes.cli.verify import verified
-from grpo_recipes.contract.integrity.run_folder import known_run_id, record_fault, record_text, write_integrity
+from grpo_recipes.cli.verify import verify_folder
+from grpo_recipes.contract.integrity.run_folder import record_fault, record_text, run_id_to_keep, write_integrity
 from grpo_recipes.contract.integrity.seal import run_id
 
 
@@ -30,7 +30,7 @@ def put(name: str, source: Path, target: Path) -> None:
 def test_what_another_run_wrote_is_named(name: str, two: tuple[Path, Path]) -> None:
     first, second = two
     put(name, second, first)
-    faults = verified(first).faults
+    faults = verify_folder(first).faults
     assert [fault.name for fault in faults] == [name]
     assert faults[0].because.endswith("it belongs to a different run")
     assert (record_fault(first) is not None) == (name == "run.json")
@@ -40,7 +40,7 @@ def test_another_runs_integrity_fits_nothing_else(two: tuple[Path, Path]) -> Non
     first, second = two
     put("integrity.json", second, first)
     names = {"run.json", "final", "extended_model", "checkpoints/checkpoint-2", "checkpoints/checkpoint-4"}
-    assert {fault.name for fault in verified(first).faults} == names
+    assert {fault.name for fault in verify_folder(first).faults} == names
 
 
 @pytest.mark.parametrize("move", [shutil.copytree, shutil.move])
@@ -49,9 +49,9 @@ def test_a_folder_that_was_copied_or_moved_whole_is_as_it_was(
 ) -> None:
     folder = run_folder(tmp_path)
     move(folder, tmp_path / "elsewhere" / "team")
-    assert verified(tmp_path / "elsewhere" / "team").faults == []
+    assert verify_folder(tmp_path / "elsewhere" / "team").faults == []
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "the home of somebody else"))
-    assert verified(tmp_path / "elsewhere" / "team").faults == []
+    assert verify_folder(tmp_path / "elsewhere" / "team").faults == []
 
 
 def test_the_id_stays_where_integrity_is_written_again(tmp_path: Path) -> None:
@@ -59,18 +59,21 @@ def test_the_id_stays_where_integrity_is_written_again(tmp_path: Path) -> None:
     own = run_id(folder)
     assert own is not None
     (folder / "integrity.json").unlink()  # as of a process that was killed in between
-    assert known_run_id(folder) == own
-    write_integrity(folder, known_run_id(folder))
+    assert run_id_to_keep(folder) == own
+    write_integrity(folder, run_id_to_keep(folder))
     assert run_id(folder) == own
-    assert verified(folder).faults == []
+    assert verify_folder(folder).faults == []
 
 
 def test_a_run_of_an_older_grpo_run_gets_no_id(tmp_path: Path) -> None:
     """Its manifests have none, and would be those of another run."""
     folder = run_folder(tmp_path)
     as_an_older_one_wrote_it(folder)
-    write_integrity(folder, known_run_id(folder))
+    write_integrity(folder, run_id_to_keep(folder))
     (folder / "run.json").write_text(record_text(folder, {"run": 1}))
     assert run_id(folder) is None
     assert record_fault(folder) is None
-    assert [fault.name for fault in verified(folder).faults] == ["extended_model/grpo_run.json", "final/grpo_run.json"]
+    assert [fault.name for fault in verify_folder(folder).faults] == [
+        "extended_model/grpo_run.json",
+        "final/grpo_run.json",
+    ]

@@ -10,7 +10,7 @@ import pytest
 from made_folders import run_folder
 
 from grpo_recipes.contract.integrity.manifest import MANIFEST
-from grpo_recipes.contract.integrity.used_run import changed_files, how_to_mend, used_folder, used_run
+from grpo_recipes.contract.integrity.used_run import check_used_folder, check_used_run, find_changed_files, how_to_mend
 
 NOBODY = 65534
 
@@ -40,11 +40,11 @@ def another_user() -> Iterator[None]:
     ["integrity.json", "plan.json", "run.json", "final/model.safetensors", "final/config.json", f"final/{MANIFEST}"],
 )
 def test_a_file_that_this_user_may_not_open_is_not_called_changed(name: str, run: Path) -> None:
-    assert used_run(run, "final").fault is None
+    assert check_used_run(run, "final").fault is None
     (run / name).chmod(0)
     with another_user():
-        fault = used_run(run, "final").fault
-        shown = changed_files(run)
+        fault = check_used_run(run, "final").fault
+        shown = find_changed_files(run)
     assert fault is not None
     assert (fault.words, fault.because) == (
         f"{name} cannot be read",
@@ -58,15 +58,15 @@ def test_a_copied_model_that_is_another_users_is_not_called_changed(run: Path) -
     for name in ("model.safetensors", MANIFEST):
         (run / "final" / name).chmod(0)
         with another_user():
-            fault = used_folder(run / "final").fault
+            fault = check_used_folder(run / "final").fault
         assert fault is not None and fault.words == f"{name} cannot be read"
         (run / "final" / name).chmod(0o644)
-    assert used_folder(run / "final").fault is None
+    assert check_used_folder(run / "final").fault is None
 
 
 def test_a_file_that_was_added_is_moved_away_and_not_trained_again(run: Path) -> None:
     (run / "final/notes.txt").write_text("mine")
-    fault = used_run(run, "final").fault
+    fault = check_used_run(run, "final").fault
     assert fault is not None
     assert (fault.words, how_to_mend(fault)) == ("final/notes.txt was added", "move it out of the folder")
-    assert used_folder(run / "final").fault is None
+    assert check_used_folder(run / "final").fault is None

@@ -297,7 +297,7 @@ def test_it_ends_with_the_process_that_runs_it(mechanism: str) -> None:
     try:
         while (
             not (child := children.read_text().split())
-            or b"confine.py" not in Path(f"/proc/{child[0]}/cmdline").read_bytes()
+            or b"_restrict_files" not in Path(f"/proc/{child[0]}/cmdline").read_bytes()
         ):
             assert time.monotonic() < deadline
             time.sleep(0.05)
@@ -389,7 +389,7 @@ def _running() -> list[str]:
             lines.append(place.read_text())
         except OSError:
             continue
-    return [line for line in lines if "confine.py" in line]
+    return [line for line in lines if "_restrict_files" in line]
 
 
 @pytest.mark.parametrize("mechanism", ["landlock", "bubblewrap"])
@@ -447,6 +447,19 @@ def test_its_folder_is_gone_afterwards(program: str, tmp_path: Path, monkeypatch
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
+def test_its_folder_is_removed_within_the_time_or_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    skip_without("landlock")
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    began = time.monotonic()
+    run("import os\nfor n in range(10**9): os.mkdir(str(n))", Limits(wall_s=3, cpu_s=30))
+    assert time.monotonic() - began < 3 + sandbox._LEAST_REMOVAL_S + 10
+    until = time.monotonic() + 120
+    while list(tmp_path.iterdir()) and time.monotonic() < until:
+        time.sleep(0.1)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_of_much_output_the_beginning_is_kept() -> None:
     skip_without("landlock")
     ended = run("print('x' * 10_000_000)", limits())
@@ -466,7 +479,7 @@ def test_a_machine_without_landlock_takes_bubblewrap(monkeypatch: pytest.MonkeyP
     skip_without("bubblewrap")
     monkeypatch.setattr(sandbox, "abi", lambda: 0)
     monkeypatch.setattr(sandbox, "available", sandbox.available.__wrapped__)
-    assert sandbox.chosen() == "bubblewrap"
+    assert sandbox.choose_mechanism() == "bubblewrap"
     assert run("print(7)", limits()).printed == b"7\n"
 
 

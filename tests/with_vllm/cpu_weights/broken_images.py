@@ -19,31 +19,26 @@ def break_in(module: ModuleType) -> None:
 def _tokens(module: Any) -> None:
     """Sends prompts to vLLM with expanded image tokens, as TRL does."""
 
-    def noted(self: Any, tokenize: Any) -> Any:
-        def tokenized(prompts: Any) -> Any:
-            found = tokenize(prompts)
-            self._short = {tuple(ids): list(ids) for ids in found[0]}
-            return found
+    def note(self: Any, output: Any, _: Any) -> None:
+        self._short = {tuple(ids): list(ids) for ids in output[0]}
 
-        return tokenized
-
-    module._ImagePrompts.noted = noted
+    module._ImagePrompts.note = note
 
 
 def _shown(module: Any) -> None:
     """Gives vLLM the images of different rows, after the shim."""
-    real = module._ImagePrompts.answered
+    real = module._ImagePrompts.generate
 
-    def answered(self: Any, generate: Any) -> Any:
-        def others(prompts: Any, *given: Any, **named: Any) -> Any:
+    def generate(self: Any, of_vllm: Any, *given: Any, **named: Any) -> Any:
+        def others(prompts: Any, *more: Any, **options: Any) -> Any:
             images = [one["multi_modal_data"] for one in prompts]
             moved = [*images[OTHER_PROMPT:], *images[:OTHER_PROMPT]]
             asked = [{**one, "multi_modal_data": image} for one, image in zip(prompts, moved, strict=True)]
-            return generate(asked, *given, **named)
+            return of_vllm(asked, *more, **options)
 
-        return real(self, others)
+        return real(self, others, *given, **named)
 
-    module._ImagePrompts.answered = answered
+    module._ImagePrompts.generate = generate
 
 
 def _given(module: Any) -> None:

@@ -28,7 +28,7 @@ ANOTHER = [
 
 
 @pytest.mark.parametrize(("lora", "tied"), SAME)
-def test_vllm_is_given_the_policy(library: Library, lora: dict[str, Any] | None, tied: bool) -> None:
+def test_vllm_can_load_the_policy(library: Library, lora: dict[str, Any] | None, tied: bool) -> None:
     seen = library.call("in_vllm.seen_by_vllm", lora=lora, tied=tied).result
     assert (seen["unknown"], seen["unfit"]) == ([], [])
     assert seen["difference"] < 1e-4

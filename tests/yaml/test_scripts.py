@@ -38,3 +38,27 @@ def test_a_recipe_that_names_it_is_one(text: str) -> None:
 def test_any_other_text_is_answered_as_before(text: str) -> None:
     _, findings = load_text(text, "x.py")
     assert [finding.message for finding in findings] != ["the file is a Python script, not a recipe"]
+
+
+SHELL = {
+    "verl": "set -x\n\npython3 -m verl.trainer.main_ppo \\\n    algorithm.adv_estimator=grpo $@\n",
+    "ms-swift": "NPROC_PER_NODE=8 \\\nMAX_PIXELS=1 swift rlhf \\\n    --rlhf_type grpo --model a/b\n",
+    "a first line": "#!/bin/bash\nMODEL=a/b\nrun_it $MODEL\n",
+    "trl": "trl grpo --model_name_or_path a/b --dataset_name a/c\n",
+}
+
+
+@pytest.mark.parametrize("text", SHELL.values(), ids=SHELL)
+def test_a_shell_script_is_no_recipe(text: str, tmp_path: Path) -> None:
+    document, (finding,) = load_text(text, "run.sh")
+    assert document is None
+    assert finding.message == "the file is a shell script, not a recipe"
+    assert "docs/takeover.md" in str(finding.fix)
+    (tmp_path / "run.sh").write_text(text)
+    with pytest.raises(Refusal, match="it is a shell script"):
+        read_mapping(str(tmp_path / "run.sh"), Draft())
+
+
+def test_toml_is_no_recipe() -> None:
+    _, (finding,) = load_text('max_steps = 5\n\n[model]\nname = "a/b"\n', "rl.toml")
+    assert finding.message == "the file is TOML, not a recipe"
