@@ -20,10 +20,6 @@ HOSTILE ?= full
 RESOLVE ?= quick
 # quick: test-slurm takes some minutes; full: it runs every test.
 SLURM ?= full
-# yes: test-kubernetes also fetches SkyPilot.
-SKYPILOT ?= no
-# yes: test-openreward also fetches Harbor.
-HARBOR ?= no
 # quick: real runs a few CPU minutes of tests; full: it trains for a quarter of an hour.
 REAL ?= full
 # quick: test-survival takes some minutes; full: it kills each kind of run twenty times.
@@ -52,7 +48,7 @@ DEVELOPMENT := -e '.[train,quantization,deepspeed,reasoning-gym,dev]'
 # Tries a second time, because a download can break off.
 install = $(PIP) -c $(CONSTRAINTS) $(1) || { sleep 5; $(PIP) -c $(CONSTRAINTS) $(1); }
 
-.PHONY: setup environment quickstart real-model real results real-paths test test-all test-core test-unit test-fast test-hostile test-stack test-torchvision test-evidence test-memory test-distributed test-stacks test-vllm test-gguf test-fuzz test-survival test-slurm test-kubernetes test-openreward test-quickstart test-environments test-gpu lint audit sbom resolve cuda-locks coverage docs site schemas tested facts benchmark screens screenshots clean
+.PHONY: setup environment quickstart real-model real results real-paths test test-all test-core test-unit test-fast test-hostile test-stack test-torchvision test-evidence test-memory test-distributed test-stacks test-vllm test-gguf test-fuzz test-survival test-slurm test-quickstart test-environments test-gpu lint audit sbom resolve cuda-locks coverage docs site schemas tested facts benchmark screens screenshots clean
 
 # With -j, two installations would write into .venv at once, and tests would run while it changes.
 .NOTPARALLEL:
@@ -190,18 +186,6 @@ test-slurm: setup
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/slurm -m "slurm$(if $(filter quick,$(SLURM)), and not long)" -rs \
 	  --durations=3 $(PYTEST_ARGS)
 
-# Judges the files for Kubernetes by its schemas, in an environment of 160 MB, and with SKYPILOT=yes those for SkyPilot
-# by its loader, in one of 460 MB.
-test-kubernetes: setup
-	$(PYTHON) tests/kubernetes/environment.py $(if $(filter yes,$(SKYPILOT)),skypilot)
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/kubernetes -rs $(PYTEST_ARGS)
-
-# Trains with TRL's own environments against a local server, in an environment of 200 MB, and with HARBOR=yes looks at
-# Harbor's package, in one of 500 MB with Python 3.12.
-test-openreward: setup
-	$(BIN)/python tests/openreward/services.py $(if $(filter yes,$(HARBOR)),harbor)
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/openreward -rs $(PYTEST_ARGS)
-
 test-quickstart: setup
 	$(BIN)/python benchmarks/quickstart_accuracy.py
 
@@ -260,7 +244,7 @@ coverage: setup
 docs: setup
 	$(BIN)/python tests/docs/make_examples.py
 	$(BIN)/python tests/docs/make_pages.py
-	$(BIN)/python benchmarks/house.py --write
+	$(BIN)/python benchmarks/house.py --lower > /dev/null
 
 # Builds docs/ as pages in build/site. Fails for a broken link, and for a page that loads anything from another host.
 site: $(VENV)-site/stamp

@@ -107,7 +107,7 @@ from pathlib import Path
 from grpo_recipes.contract.files.regular_file import file_sha256
 from grpo_recipes.contract.plan import Data
 from types import SimpleNamespace
-from grpo_recipes.worker.data.dataset import prepared_rows, without_cache
+from grpo_recipes.worker.data.dataset import prepare_rows, without_cache
 from grpo_recipes.worker.data.prompt_tokens import PromptTokens
 data, cache, prompt, solution, choice = sys.argv[1:]
 templates = {"prompt": prompt, "columns": {"solution": solution}}
@@ -121,7 +121,7 @@ def tokenizer():
     from transformers import AutoTokenizer
     return AutoTokenizer.from_pretrained("recipes/quickstart/model")
 tokens = PromptTokens(plan, tokenizer, tuple)
-rows = prepared_rows(planned, "dataset", Path(cache), 0, {}, is_resumed_later=True, tokens=tokens)
+rows = prepare_rows(planned, "dataset", Path(cache), 0, {}, is_resumed_later=True, tokens=tokens)
 """
 MIX = """
 from datasets import interleave_datasets

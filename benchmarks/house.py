@@ -1,17 +1,19 @@
-"""Counts the size and the structure of the package; `--write` puts the table into docs/how-it-works.md.
+"""Counts the size and the structure of the package; `--lower` lowers the budgets of rooms in tests/budget.yaml.
 
-A room is a folder with modules. An arrow is a room that imports another one. A circle is a group of rooms, or of
+A room is a folder of the package, or of the worker, with all modules in it. A circle is a group of folders, or of
 modules, that import each other.
 """
 
 import argparse
 import ast
+from collections import Counter
 from collections.abc import Collection
 from pathlib import Path
 
+import yaml
+
 ROOT = Path(__file__).parents[1]
-PAGE = ROOT / "docs" / "how-it-works.md"
-BEGIN, END = "<!-- house.py -->\n", "<!-- end of house.py -->\n"
+BUDGET = ROOT / "tests" / "budget.yaml"
 
 
 def modules(checkout: Path) -> dict[str, str]:
@@ -34,6 +36,27 @@ def code_lines(text: str) -> int:
             left_out.update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
     lines = enumerate(map(str.strip, text.splitlines()), 1)
     return sum(bool(line) and not line.startswith("#") and number not in left_out for number, line in lines)
+
+
+def room_lines(checkout: Path = ROOT) -> dict[str, int]:
+    """The lines of code of each room: api, cli, ..., worker/callbacks."""
+    lines: Counter[str] = Counter()
+    for name, text in modules(checkout).items():
+        folders = name.split(".")[1:-1] or [name.split(".")[1]]
+        lines["/".join(folders[: 2 if folders[0] == "worker" else 1])] += code_lines(text)
+    return dict(sorted(lines.items()))
+
+
+def lower(budget: Path = BUDGET) -> None:
+    """Lowers each room's budget to its lines, and removes rooms that are gone. Raises SystemExit for a larger room."""
+    lines = room_lines()
+    text = budget.read_text(encoding="utf-8")
+    for room, most in yaml.safe_load(text)["rooms"].items():
+        if lines.get(room, 0) > most:
+            raise SystemExit(f"{room} has {lines[room]} lines, and its budget is {most}")
+        entry = f"  {room}: {most}\n"
+        text = text.replace(entry, f"  {room}: {lines[room]}\n" if room in lines else "")
+    budget.write_text(text, encoding="utf-8")
 
 
 def imports(text: str, known: Collection[str]) -> set[str]:
@@ -86,12 +109,11 @@ def table(checkout: Path = ROOT) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description="Counts the size and the structure of the package.")
     parser.add_argument("checkout", nargs="?", type=Path, default=ROOT, help="another checkout, to compare with")
-    parser.add_argument("--write", action="store_true", help="put the table into docs/how-it-works.md")
+    parser.add_argument("--lower", action="store_true", help="lower the budgets of rooms that became smaller")
     asked = parser.parse_args()
     print(table(asked.checkout), end="")
-    if asked.write:
-        before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
-        PAGE.write_text(f"{before}{BEGIN}{table()}{END}{rest.partition(END)[2]}", encoding="utf-8")
+    if asked.lower:
+        lower()
 
 
 if __name__ == "__main__":

@@ -1,14 +1,18 @@
-"""Measures what a GRPO step costs with TRL's padding and with that of SHM025; `--write` makes padding.md.
+"""Measures what a GRPO step costs with TRL's padding and with grpo-run's defaults; `--write` makes padding.md.
 
     python benchmarks/padding.py [--model FOLDER] [--profiles gsm8k,math,tools] [--groups 8] [--device cuda] [--write]
-    python benchmarks/padding.py --model FOLDER --profiles natural
+    python benchmarks/padding.py --model FOLDER --profiles natural [--rows 4] [--rounding]
+    python benchmarks/padding.py --rows 4
 
-Both train on the same completions, whose lengths are drawn from a profile, or which the model itself makes, at most 256
-tokens of each (`natural`): 8 for each prompt, micro-batches of 4, beta 0.04, float32, one thread. Counted are the
-tokens that the policy and the reference model compute and the processor time of scoring and of the update; the
-gradients are compared. Without --model a Qwen2 of 4 layers is made, 5 million parameters; a folder of a pretrained
-model is trained in whole. On a GPU it computes in bfloat16 with gradient checkpointing, and seconds are those of the
-second step by the clock: the first compiles.
+Both train on the same completions, whose lengths are drawn from a profile, or which the model itself makes, at most 192
+tokens of each (`natural`): 8 for each prompt, beta 0.04, float32, one thread. The defaults are less padding (SHM025)
+and the automatic micro-batch of a CPU (BAT001); TRL gets the micro-batch that is fastest for it on the first 8 rows.
+Counted are the tokens that the policy and the reference model compute, the processor time of scoring and of the update,
+and the peak of resident memory, each way in its own process; the gradients are compared. --rows gives both ways
+micro-batches of one size. --rounding also cuts the step in other ways and computes it in float64. Without --model a
+Qwen2 of 4 layers is made, 5 million parameters; a folder of a pretrained model is trained in whole. On a GPU it
+computes in bfloat16 with gradient checkpointing in micro-batches of a fixed size, and seconds are those of the second
+step by the clock: the first compiles.
 """
 
 import argparse
@@ -20,10 +24,14 @@ import random
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from concurrent.futures import ProcessPoolExecutor
 from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from grpo_recipes.api import load, plan
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "benchmarks" / "padding.md"
@@ -41,7 +49,7 @@ class Profile(NamedTuple):
     longest: int
 
 
-NATURAL_TOKENS = 256
+NATURAL_TOKENS = 192
 QUESTIONS = [
     "What is 17 + 25? Answer with the number.",
     "Name three colours.",
@@ -62,7 +70,8 @@ PROFILES = {
 class Step(NamedTuple):
     """One step. tokens: that models computed; gradient: of all parameters, a torch.Tensor.
 
-    scoring_s, update_s: processor time, on a GPU seconds by the clock. gib: what torch held at most on a GPU.
+    scoring_s, update_s: processor time, on a GPU seconds by the clock. gib: the most that the process held, on a GPU
+    what torch held.
     """
 
     tokens: int
@@ -70,7 +79,7 @@ class Step(NamedTuple):
     update_s: float
     loss: float
     gradient: Any
-    gib: float | None
+    gib: float
 
 
 class Row(NamedTuple):
@@ -153,9 +162,11 @@ class Way(NamedTuple):
     double: bool = False
 
 
-ON_A_CPU = {"TRL": Way(False, 4), "less padding": Way(True, 4)}
+TRIED = (2, 4, 8)
+"""Micro-batches from which TRL gets its fastest."""
 # How far apart two ways to cut the same step are by rounding alone, and how far each is from the exact gradient.
 OF_ROUNDING = {
+    "TRL, 4 rows": Way(False, 4),
     "TRL, 8 rows": Way(False, 8),
     "TRL, float64": Way(False, 4, double=True),
     "less padding, float64": Way(True, 4, double=True),
@@ -173,9 +184,11 @@ def step(model_folder: Path, rows: list[Row], way: Way, work: Path, device: str)
     import torch
     from datasets import Dataset
     from transformers import AutoModelForCausalLM, AutoTokenizer, TrainerCallback
-    from trl import GRPOConfig, GRPOTrainer
+    from trl import GRPOConfig
 
+    from grpo_recipes.worker.memory.phase_peaks import resident_most
     from grpo_recipes.worker.shims import attention_gradient, less_padding
+    from grpo_recipes.worker.trainer.observed import ObservedTrainer
 
     on_gpu = device == "cuda"
     gc.collect()
@@ -244,7 +257,7 @@ def step(model_folder: Path, rows: list[Row], way: Way, work: Path, device: str)
         shuffle_dataset=False,
     )
     prompts = [row.prompt for row in rows[::GENERATIONS]]
-    trainer = GRPOTrainer(
+    trainer = ObservedTrainer(
         model=model,
         reward_funcs=lambda completions, **_: [float(len(text) % 7) for text in completions],
         args=config,
@@ -267,8 +280,43 @@ def step(model_folder: Path, rows: list[Row], way: Way, work: Path, device: str)
     timed(trainer, "training_step", lambda: "step")
     trainer.train()
     loss = next(line["loss"] for line in trainer.state.log_history if "loss" in line)
-    gib = (torch.cuda.max_memory_allocated() - before) / 2**30 if on_gpu else None
-    return Step(tokens[0], seconds["score"], seconds["step"] - seconds["prepare"], loss, kept[0], gib)
+    most = torch.cuda.max_memory_allocated() - before if on_gpu else resident_most()
+    return Step(tokens[0], seconds["score"], seconds["step"] - seconds["prepare"], loss, kept[0], most / 2**30)
+
+
+def in_a_process(model_folder: Path, rows: list[Row], way: Way, work: Path, device: str) -> Step:
+    """One optimizer step in its own process, so that its peak of memory is its own; on a GPU in this one."""
+    if device == "cuda":
+        return step(model_folder, rows, way, work, device)
+    with ProcessPoolExecutor(1, get_context("spawn")) as pool:
+        return pool.submit(step, model_folder, rows, way, work, device).result()
+
+
+def default_rows(longest: int, groups: int, model_folder: Path, work: Path) -> int:
+    """The micro-batch that grpo-run chooses on a CPU for completions of up to so many tokens."""
+    recipe = work / "recipe.yaml"
+    rows = work / "rows.jsonl"
+    rows.write_text('{"question": "6 + 10 = ?", "answer": "16"}\n' * 64, encoding="utf-8")
+    sections = {
+        "recipe": 1,
+        "name": "padding",
+        "model": {"model_name_or_path": str(model_folder.resolve())},
+        "dataset": {"path": str(rows), "prompt": "{{ question }}", "columns": {"solution": "{{ answer }}"}},
+        "rewards": [{"name": "completion_length", "options": {"target": 2}}],
+        "generation": {"max_completion_length": longest},
+        "training": {"prompts_per_step": groups, "max_steps": 1},
+    }
+    recipe.write_text(json.dumps(sections), encoding="utf-8")
+    return plan(load(recipe), target="tested,gpus=0").batch.micro_batch
+
+
+def fastest_rows(model_folder: Path, rows: list[Row], work: Path) -> int:
+    """The micro-batch with which TRL needs the least processor time for its first group."""
+    spent = {}
+    for size in TRIED:
+        tried = step(model_folder, rows[:GENERATIONS], Way(False, size), work, "cpu")
+        spent[size] = tried.scoring_s + tried.update_s
+    return min(spent, key=lambda size: spent[size])
 
 
 def exact_norm(norm: Any, hidden: Any) -> Any:
@@ -287,24 +335,56 @@ def figures(profile: str, way: str, steps: dict[str, Step]) -> str:
     return json.dumps({"profile": profile, "way": way, **steps[way]._asdict(), "gradient": apart})
 
 
-def line(name: str, rows: list[Row], trl: Step, own: Step) -> str:
+COLUMNS = (
+    "lengths",
+    "rows in a micro-batch",
+    "tokens of the rows",
+    "by TRL",
+    "with the defaults",
+    "scoring, CPU s",
+    "update, CPU s",
+    "of TRL's",
+    "peak, GiB",
+    "gradients apart",
+    "losses apart",
+    "PFLOP of a 7B",
+)
+
+
+def line(name: str, rows: list[Row], ways: Mapping[str, Way], steps: Mapping[str, Step]) -> str:
     """A row of the table."""
+    trl, own = steps["TRL"], steps["less padding"]
     apart = difference(trl, own)
     spent = [each.scoring_s + each.update_s for each in (trl, own)]
     real = sum(row.prompt_tokens + len(row.completion) for row in rows)
     flop = [f"{each.tokens / 2 * 8 * PARAMETERS_OF_7B / 1e15:.1f}" for each in (trl, own)]
     cells = [
         name,
+        f"{ways['TRL'].micro_batch} / {ways['less padding'].micro_batch}",
         f"{real * 2:,}",
         f"{trl.tokens:,}",
         f"{own.tokens:,}",
         f"{trl.scoring_s:.1f} / {own.scoring_s:.1f}",
         f"{trl.update_s:.1f} / {own.update_s:.1f}",
-        f"**{spent[0] / spent[1]:.2f}**",
+        f"**{spent[1] / spent[0]:.2f}**",
+        f"{trl.gib:.2f} / {own.gib:.2f}",
         f"{apart:.0e}",
+        f"{abs(own.loss - trl.loss):.0e}",
         " / ".join(flop),
     ]
     return f"| {' | '.join(cells)} |"
+
+
+def ways_of(name: str, rows: list[Row], model: Path, work: Path, options: argparse.Namespace) -> dict[str, Way]:
+    """The ways to compare."""
+    if options.device == "cuda":
+        return ON_A_GPU
+    longest = NATURAL_TOKENS if name == "natural" else PROFILES[name].longest
+    trl, own = options.rows, options.rows
+    if options.rows is None:
+        trl, own = fastest_rows(model, rows, work), default_rows(longest, options.groups, model, work)
+    ways = {"TRL": Way(False, trl), "less padding": Way(True, own)}
+    return ways | (OF_ROUNDING if options.rounding else {})
 
 
 def main() -> None:
@@ -314,27 +394,27 @@ def main() -> None:
     parser.add_argument("--profiles", default=",".join(PROFILES))
     parser.add_argument("--groups", type=int, default=8)
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    parser.add_argument("--rows", type=int)
+    parser.add_argument("--rounding", action="store_true")
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
+    if options.write and (options.rows is not None or "natural" in options.profiles):
+        parser.error("--write writes the table of drawn lengths with the defaults")
     os.environ |= {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_VERBOSITY": "error"}
     if options.device == "cpu":
         os.environ["OMP_NUM_THREADS"] = "1"
-    table = [
-        "| lengths | tokens of the rows | by TRL | with less padding | scoring, CPU s | update, CPU s | times TRL"
-        " | gradients apart | PFLOP of a 7B |",
-        "|---|---:|---:|---:|---:|---:|---:|---:|---:|",
-    ]
+    table = [f"| {' | '.join(COLUMNS)} |", f"|---|{'---:|' * (len(COLUMNS) - 1)}"]
     with tempfile.TemporaryDirectory() as work:
         model = options.model or small_model(Path(work, "model"))
         for name in options.profiles.split(","):
             rows = rows_of(name, options.groups, model)
-            ways = ON_A_GPU if options.device == "cuda" else ON_A_CPU | (OF_ROUNDING if name == "natural" else {})
+            ways = ways_of(name, rows, model, Path(work), options)
             steps: dict[str, Step] = {}
             for key, way in ways.items():
-                steps[key] = step(model, rows, way, Path(work), options.device)
+                steps[key] = in_a_process(model, rows, way, Path(work), options.device)
                 print(figures(name, key, steps), flush=True)
                 if key == "less padding":
-                    table.append(line(name, rows, steps["TRL"], steps[key]))
+                    table.append(line(name, rows, ways, steps))
                     print(table[-1], flush=True)
     if options.write:
         begin, end = "<!-- padding.py -->\n", "<!-- end of padding.py -->\n"

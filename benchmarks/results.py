@@ -29,7 +29,7 @@ sys.path.insert(0, str(ROOT / "tests"))
 from support import chromium  # noqa: E402
 
 from grpo_recipes.api import metrics  # noqa: E402
-from grpo_recipes.contract.tasks.task_rows import made_rows  # noqa: E402
+from grpo_recipes.contract.tasks.task_rows import make_rows  # noqa: E402
 
 RECIPES, REAL, BUILT = ROOT / "benchmarks/results", ROOT / "build/real", ROOT / "build/results"
 PAGE, TEMPLATE = ROOT / "docs/results.md", ROOT / "benchmarks/results_template.md"
@@ -142,7 +142,7 @@ class Run:
     def rows(self, data: dict[str, Any]) -> list[Row]:
         """Rows of the plan's data, with question and answer."""
         if data["made"]:
-            return list(made_rows(data["made"]["reasoning_gym"]).rows)
+            return list(make_rows(data["made"]["reasoning_gym"]).rows)
         return [json.loads(line) for line in Path(self.plan["folder"], data["path"]).read_text().splitlines()]
 
 

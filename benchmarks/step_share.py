@@ -36,10 +36,10 @@ STEPS = {"short": 150, "long": 1, "real": 4}
 MORE_SETTINGS = {"real": ("generation.stop=['.']",)}
 MOST = 0.01
 NEARLY_ALL = 0.9
-OWN = "/worker/grpo_recipes/"  # of the run folder
+OWN = "/worker/grpo_recipes.zip/"  # of the run folder
 STACK = re.compile(
     r"/site-packages/(trl|peft|accelerate|transformers/(trainer|generation|models|trainer_callback)\b|torch/(nn/modules"
-    r"|autograd|optim)/)|/worker/grpo_recipes/rewards/"
+    r"|autograd|optim)/)|/worker/grpo_recipes\.zip/grpo_recipes/rewards/"
 )
 STEPPING = re.compile(r"_run_epoch \(\S*/transformers/trainer\.py")
 

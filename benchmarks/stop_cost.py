@@ -21,7 +21,8 @@ from tokenizers import Tokenizer, decoders, models
 from tokenizers.pre_tokenizers import ByteLevel
 from transformers import PreTrainedTokenizerFast, StopStringCriteria
 
-from grpo_recipes.worker.ends.ends import EndedShares, Ends, StopTexts
+from grpo_recipes.worker.callbacks.ended_shares import ended
+from grpo_recipes.worker.ends.ends import Ends, StopTexts
 
 ROWS, LENGTH, PROMPT, VOCABULARY = 512, 1024, 64, 151_643
 STOPS = ("</answer>", "\n\nQuestion:")
@@ -100,10 +101,8 @@ def measured(rounds: int) -> Iterator[tuple[str, str, float]]:
         yield "cut", which, spent(rounds, lambda rows=lists: [ends.first(row) for row in rows])
         counts = torch.tensor([ends.first(row) or LENGTH for row in lists])
         mask = (torch.arange(LENGTH) < counts[:, None]).int()
-        shares = EndedShares.__new__(EndedShares)
-        shares._counts, shares._ends = [0] * 5, ends
         inputs = {"completion_ids": ids, "completion_mask": mask}
-        yield "shares", which, spent(rounds, lambda given=inputs, one=shares: one._count(given))
+        yield "shares", which, spent(rounds, lambda given=inputs: ended(given, ends))
 
 
 def main() -> int:

@@ -12,12 +12,12 @@ import random
 import statistics
 from collections.abc import Callable, Sequence
 
+from grpo_recipes.contract.student_t import two_sided_p
 from grpo_recipes.sweep.verdicts import (
     LEVEL,
     Sample,
     SettingDifference,
     difference,
-    two_sided_p,
     verdicts,
 )
 

@@ -23,7 +23,7 @@ from typing import Any
 from grpo_recipes.contract.exits import Refusal
 from grpo_recipes.facts.released.shipped import releases_with_facts
 from grpo_recipes.resolve.resolve import resolve
-from grpo_recipes.stack.gpus import named_gpu
+from grpo_recipes.stack.gpus import gpu_by_name
 from grpo_recipes.stack.target import parse_target
 from grpo_recipes.takeover.basis.write import one_line
 from grpo_recipes.takeover.takeover import PROGRAMS, Takeover, take_over
@@ -32,7 +32,7 @@ SOURCES = Path(__file__).with_name("taken_over_sources.json")
 COLUMNS = ("repository", "path", "program", "trl", "mapped", "emulated", "refused")
 COLUMNS += ("refused keys", "to fill in", "exit", "validates", "newest")
 FATES = ("mapped", "emulated", "refused")
-GPU = named_gpu("H100-80GB")
+GPU = gpu_by_name("H100-80GB")
 GPUS = 8
 # Without stubs, training.cut, the GPUs of a server beside the processes, and cut prompts for old vLLM.
 BEFORE = (1, 1)
@@ -108,7 +108,7 @@ def tried(folder: Path, work: Path) -> Iterator[Tried]:
                 output=str(recipe),
             )
         except Refusal as refusal:
-            print(f"{repository} {path}: {refusal.text}", file=sys.stderr)
+            print(f"{repository} {path}: {refusal}", file=sys.stderr)
             continue
         recipe.write_text(taken.text, encoding="utf-8")
         for name, text in taken.files.items():

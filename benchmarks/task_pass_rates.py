@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer, set_seed
 
-from grpo_recipes.contract.tasks.task_rows import made_rows
+from grpo_recipes.contract.tasks.task_rows import make_rows
 from grpo_recipes.rewards.reasoning_gym import reasoning_gym
 
 PAGE = Path(__file__).with_suffix(".md")
@@ -66,7 +66,7 @@ class Solved(NamedTuple):
 def solved(name: str, config: dict[str, Any], model: Any, tokenizer: Any) -> Solved:
     """The shares of samples that are right, and of rows of which a sample is, and the mean score."""
     tasks = [{"name": name, "weight": 1, "config": config}]
-    made = made_rows({"tasks": tasks, "size": EXAMPLES + ROWS, "seed": SEED})
+    made = make_rows({"tasks": tasks, "size": EXAMPLES + ROWS, "seed": SEED})
     examples = "".join(f"{_text(row)} {row['answer']}\n\n" for row in made.rows[:EXAMPLES])
     set_seed(SEED)
     scores = []

@@ -20,7 +20,7 @@ from packaging.version import Version
 from resolved_page import page
 from resolving import Answer, asked_of_pip, asked_of_uv, interpreter_of, pins
 
-from grpo_recipes.facts.released.requirements import declared_conflicts
+from grpo_recipes.facts.released.requirements import find_conflicts
 from grpo_recipes.stack.stack import PACKAGES, Stack
 
 ROOT = Path(__file__).parents[1]
@@ -129,7 +129,7 @@ def faults(answer: Answer, python: str, constraints: Path | None, tested: dict[s
         if constraints is None and version and name in tested and _minor(version) != _minor(tested[name]):
             yield f"{name} {version} would be installed, tested was {tested[name]}: see its bounds in pyproject.toml"
     stack = Stack(python, {name: answer.versions.get(name) for name in PACKAGES}, None, None, True, "the answer")
-    for conflict in declared_conflicts(stack):
+    for conflict in find_conflicts(stack):
         if conflict.requirement.extra is None or conflict.requirement.extra in ("vllm", "quantization", "deepspeed"):
             yield f"{conflict.package} {conflict.version} declares {conflict.requirement}, beside {conflict.found}"
 

@@ -16,7 +16,7 @@ MODULE = "grpo_recipes.worker.vllm.sampled"
 
 def time_comparisons(module: ModuleType) -> None:
     """Replaces the comparison by one that notes its seconds on the first process."""
-    compare = module.SamplerWitness._compared  # type: ignore[attr-defined]
+    compare = module.SamplerWitness._compare  # type: ignore[attr-defined]
 
     def timed(self: Any, inputs: Any) -> Any:
         began = time.perf_counter()
@@ -26,7 +26,7 @@ def time_comparisons(module: ModuleType) -> None:
                 file.write(f"{time.perf_counter() - began}\n")
         return compared
 
-    module.SamplerWitness._compared = timed  # type: ignore[attr-defined]
+    module.SamplerWitness._compare = timed  # type: ignore[attr-defined]
     module.EVERY = int(os.environ["TIMED_EVERY"])  # type: ignore[attr-defined]
 
 

@@ -61,7 +61,10 @@ def main() -> None:
             report_to=[],
             use_cpu=device == "cpu",
         )
-        trainer = GRPOTrainer(
+        kind = GRPOTrainer
+        if shims:
+            kind = importlib.import_module("grpo_recipes.worker.trainer.observed").ObservedTrainer
+        trainer = kind(
             model=model,
             args=arguments,
             reward_funcs=lambda completions, **_: [0.0] * len(completions),
