@@ -1,7 +1,5 @@
 """The names of a step's figures. TRL logs most of them; this package adds those at the end."""
 
-from grpo_recipes.contract.plan_sections import Phase
-
 GRAD_NORM = "grad_norm"
 REWARD_STD = "reward_std"
 KL = "kl"
@@ -49,10 +47,19 @@ JUDGE_FAILED = "judge/failed"
 COMPLETIONS_FAILED = "completions/failed"
 """Share of the completions of a generation that a reward or judge failed on; from the first one on."""
 TOKENS_AFTER_END = "completions/with_tokens_after_end"
-PHASE_SECONDS: dict[Phase, str] = {
+OF_REWARDS = "reward"
+PHASE_SECONDS: dict[str, str] = {
     "generate": "seconds/generate",
     "sync": "seconds/sync",
     "score": "seconds/score",
+    OF_REWARDS: "seconds/reward",
     "update": "seconds/update",
 }
-"""Elapsed seconds of each phase since the previous line."""
+"""Elapsed seconds of each phase since the previous line. Scoring is that of log-probabilities, without rewards."""
+PHASE_WORDS = {
+    "generate": "generation",
+    "sync": "weights to vLLM",
+    "score": "scoring",
+    OF_REWARDS: "rewards",
+    "update": "update",
+}

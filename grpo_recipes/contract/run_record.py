@@ -10,7 +10,8 @@ from typing import Any, get_args, get_origin
 from grpo_recipes.contract.files.bounded_json import read_mapping
 from grpo_recipes.contract.files.folder_files import write_whole
 from grpo_recipes.contract.integrity.run_folder import record_text
-from grpo_recipes.contract.metrics import mapping
+from grpo_recipes.contract.metric_names import PHASE_WORDS
+from grpo_recipes.contract.metrics import mapping, number
 
 RECORD_FORMAT = 1
 RECORD_FILE = "run.json"
@@ -51,7 +52,8 @@ class RunRecord:
     launches: number of starts, above 1 with --resume. memory, train_cpu_s (CPU seconds of all training threads, None if
     a launch was killed) and train_wall_s (seconds by the clock) are totals over all launches.
     duration: from the 20th step on, {"steps": that this launch trained, "seconds_per_step": their median, without
-    evaluations, "generation_share": of the time, None if TRL does not report it, "estimated_end": of the last step}.
+    evaluations, "shares": {phase: of the time, largest first}, "advice": what would make steps faster, each a
+    sentence, "estimated_end": of the last step}.
     phases: of the start of this launch, each with name, began, a Unix time, and seconds, None while it lasts; the first
     step ends the last one. trackers: the run's id in each service, so that --resume continues it there.
     """
@@ -99,6 +101,13 @@ class RunRecord:
 def launches_text(record: RunRecord) -> str:
     """A suffix for totals over all launches, "" for a single one."""
     return f"in {record.launches} launches" if record.launches is not None and record.launches > 1 else ""
+
+
+def time_shares(record: RunRecord) -> list[tuple[str, float]]:
+    """The parts of a step and their shares of its time, largest first; empty if they were not measured."""
+    shares = mapping(record.duration or {}, "shares")
+    known = [(word, share) for phase, word in PHASE_WORDS.items() if (share := number(shares, phase)) is not None]
+    return sorted(known, key=lambda part: -part[1])
 
 
 KEYS = frozenset(RunRecord.__dataclass_fields__)

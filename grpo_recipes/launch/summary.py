@@ -20,7 +20,7 @@ from grpo_recipes.contract.metrics import (
     read_all,
     reward_as_drawn,
 )
-from grpo_recipes.contract.run_record import RunRecord, deciding_set, launches_text, of_each_set
+from grpo_recipes.contract.run_record import RunRecord, deciding_set, launches_text, of_each_set, time_shares
 from grpo_recipes.contract.run_verdict import verdicts
 from grpo_recipes.contract.secrets.redact import redact
 
@@ -121,10 +121,13 @@ def _time_rows(record: RunRecord) -> list[tuple[str, str]]:
         parts.append(f"{record.train_cpu_s:.1f} CPU seconds")
     if parts and (launches := launches_text(record)):
         parts[-1] += f" {launches}"
-    each, share = (number(record.duration or {}, key) for key in ("seconds_per_step", "generation_share"))
-    if each is not None:
-        parts.append(f"{each:.3g} s per step" + (f", {share:.0%} of it generation" if share is not None else ""))
-    return [("training", ", ".join(parts))] if parts else []
+    duration = record.duration or {}
+    if (each := number(duration, "seconds_per_step")) is not None:
+        shares = ", ".join(f"{share:.0%} {word}" for word, share in time_shares(record))
+        parts.append(f"{each:.3g} s per step" + (f": {shares}" if shares else ""))
+    advice = duration.get("advice")
+    lines = [", ".join(parts), *(map(str, advice) if isinstance(advice, list) else [])] if parts else []
+    return [("" if index else "training", line) for index, line in enumerate(lines)]
 
 
 def _proof_rows(proofs: object) -> list[tuple[str, str]]:

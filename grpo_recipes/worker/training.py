@@ -191,7 +191,7 @@ class Training:
         self.reports = begin_reports(self.trainer, self.plan, self.folder, self.record, step or 0)
 
     def watch(self) -> None:
-        """Adds the watchers of the training. If two wrap the same method of the trainer, the later one runs first."""
+        """Adds the watchers of the training. Where several are at one member, order.py has their order."""
         trainer, plan, folder, record, peaks = self.trainer, self.plan, self.folder, self.record, self.peaks
         self.log = log = None
         if trainer.is_world_process_zero():
@@ -207,7 +207,7 @@ class Training:
         epochs = ResumedEpochs(trainer)
         figures: list[Any] = []
         if log is not None:
-            times = StepTimes(trainer, record, lambda: 0.0 if evaluation is None else evaluation.seconds)
+            times = StepTimes(plan, record, peaks, lambda: 0.0 if evaluation is None else evaluation.seconds)
             figures = [times, ProgressLines(plan, record, log, times, peaks)]
         self.guards = guards = GuardCallback(trainer, plan, record, log)
         if evaluation is not None:

@@ -352,7 +352,7 @@ TEXTS = {
             "checkpoint": [],
             "train_cpu_s": "x",
             "train_wall_s": [],
-            "duration": {"seconds_per_step": "x", "generation_share": []},
+            "duration": {"seconds_per_step": "x", "shares": []},
             "verified": 3,
         }
     ),

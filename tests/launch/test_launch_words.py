@@ -513,11 +513,15 @@ def test_the_summary_says_how_long_a_step_took() -> None:
     told: dict[str, object] = {
         "steps": 40,
         "seconds_per_step": 12.345,
-        "generation_share": 0.714,
+        "shares": {"generate": 0.714, "update": 0.2, "reward": 0.05},
+        "advice": ["vLLM generates faster"],
         "estimated_end": None,
     }
-    assert "  training    12.3 s per step, 71% of it generation\n" in summary(RunRecord(duration=told))
-    unknown = RunRecord(train_wall_s=33.4, duration={**told, "generation_share": None})
+    whole = (
+        "  training    12.3 s per step: 71% generation, 20% update, 5% rewards\n              vLLM generates faster\n"
+    )
+    assert whole in summary(RunRecord(duration=told))
+    unknown = RunRecord(train_wall_s=33.4, duration={**told, "shares": None, "advice": None})
     assert "  training    0:00:33 elapsed, 12.3 s per step\n" in summary(unknown)
     again = dataclasses.replace(unknown, launches=2)
     assert "  training    0:00:33 elapsed in 2 launches, 12.3 s per step\n" in summary(again)

@@ -155,7 +155,7 @@ def test_plan_proofs_memory_and_time_are_told(tmp_path: Path, paged: Callable[..
             values={"grpo.beta": 0.04, "dataset.path": "/elsewhere/deep/data/sums.jsonl"},
             proofs=[{"id": "PRF004", "name": "gradient", "ok": True, "shown": "gradient on 4/4"}],
             memory={"update": {"measured": 3 << 30, "estimated": 2 << 30}},
-            duration={"steps": 40, "seconds_per_step": 1.5, "generation_share": 0.25},
+            duration={"steps": 40, "seconds_per_step": 1.5, "shares": {"generate": 0.25}},
         )
     )
     for words in (

@@ -61,8 +61,8 @@ def test_what_is_held_in_a_phase_is_the_peak_of_that_phase_alone(
     assert all(line["memory_bytes"] == pytest.approx(memory["score"]["measured"], rel=0.05) for line in steps(run))
     for line in steps(run):
         spent = {phase: line[name] for phase, name in PHASE_SECONDS.items() if name in line}
-        assert set(spent) == {"generate", "score", "update"} and all(spent.values()), spent
-        assert spent["score"] >= SLEEPS_S and sum(spent.values()) >= line["step_time"] > SLEEPS_S, line
+        assert set(spent) == {"generate", "reward", "update"} and all(spent.values()), spent
+        assert spent["reward"] >= SLEEPS_S and sum(spent.values()) >= line["step_time"] > SLEEPS_S, line
     shown = float(run.proofs()["PRF009"]["shown"].split()[3])
     assert shown == pytest.approx(memory["score"]["measured"] / 2**30, abs=0.11)
 

@@ -4,7 +4,6 @@ import itertools
 import re
 import time
 from collections.abc import Callable
-from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,26 +15,8 @@ from grpo_recipes.contract.event_words import phase_line
 from grpo_recipes.worker._shared.record import Record
 
 pytestmark = pytest.mark.stack
+PLAN = SimpleNamespace(world=SimpleNamespace(device="cpu"), vllm=None, stack={})
 ALONE = SimpleNamespace(num_iterations=1, steps_per_generation=4, gradient_accumulation_steps=4)
-
-
-class Trainer:
-    """Takes seconds for completions by a clock that is set; its seams are those of one event."""
-
-    def __init__(self, clock: list[float]) -> None:
-        self._clock, self._around = clock, nullcontext
-        self.seams = self
-
-    def has(self, event: str) -> bool:
-        return event == "completions are generated"
-
-    def surround(self, event: str, place: str, around: Any) -> None:
-        assert self.has(event)
-        self._around = around
-
-    def _generate(self, seconds: float) -> None:
-        with self._around():
-            self._clock[0] += seconds
 
 
 @pytest.fixture
@@ -46,20 +27,40 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return now
 
 
+class NoMemory:
+    """Measures no memory, to leave the clock to the test."""
+
+    name = "none"
+
+    def take(self) -> Any:
+        from grpo_recipes.worker.memory.phase_peaks import Peak
+
+        return Peak(0)
+
+
 def _timed(
-    folder: Path, clock: list[float], arguments: Any, steps: list[tuple[float, float]], of: int, elsewhere: list[float]
+    folder: Path,
+    clock: list[float],
+    arguments: Any,
+    steps: list[tuple[float, float]],
+    of: int,
+    elsewhere: list[float],
+    plan: Any = None,
 ) -> tuple[Any, Any]:
     """What has seen these steps, each with seconds of generation and of the rest, of a run of so many; its state."""
     from grpo_recipes.worker.callbacks.progress import StepTimes
+    from grpo_recipes.worker.memory.phase_peaks import PhasePeaks
 
-    kept, trainer = Record(folder, 0), Trainer(clock)
+    kept, peaks = Record(folder, 0), PhasePeaks(NoMemory(), {})  # type: ignore[arg-type]
     kept.start(resumed=False)
-    times = StepTimes(trainer, kept, lambda: elsewhere[0])
+    times = StepTimes(plan or PLAN, kept, peaks, lambda: elsewhere[0])
     state = SimpleNamespace(global_step=0, max_steps=of)
+    peaks.begin("update")
     times.on_train_begin(arguments, state, None)
     for generating, rest in steps:
         if generating:
-            trainer._generate(generating)
+            with peaks.during("generate"):
+                clock[0] += generating
         clock[0] += rest
         state.global_step += 1
         times.on_step_end(arguments, state, None)
@@ -107,24 +108,41 @@ def test_the_record_tells_after_twenty_steps_and_at_the_end(tmp_path: Path, cloc
     times.on_step_end(ALONE, state, None)
     told = record(tmp_path)["duration"]
     assert (told["steps"], told["seconds_per_step"]) == (20, 4.0)
-    assert told["generation_share"] == pytest.approx(3 * 18 / (4 * 19), abs=1e-4)
+    assert told["shares"] == {
+        "generate": pytest.approx(3 * 18 / (4 * 19), abs=1e-4),
+        "update": pytest.approx(22 / 76, abs=1e-4),
+    }
     assert told["estimated_end"] > record(tmp_path)["started"]
     times.on_train_end(ALONE, state, None)
     assert record(tmp_path)["duration"]["estimated_end"] is None
 
 
-def test_a_release_that_has_no_method_for_generation_has_no_share(tmp_path: Path, clock: list[float]) -> None:
-    from grpo_recipes.worker.callbacks.progress import StepTimes
-
-    kept = Record(tmp_path, 0)
-    kept.start(resumed=False)
-    trainer = SimpleNamespace(seams=SimpleNamespace(has=lambda event: False))
-    times, state = StepTimes(trainer, kept, lambda: 0.0), SimpleNamespace(global_step=1, max_steps=1)
-    times.on_train_begin(ALONE, state, None)
-    clock[0] += 1.0
-    times.on_step_end(ALONE, state, None)
+@pytest.mark.parametrize(
+    ("device", "vllm", "step", "begins"),
+    [
+        ("cuda", None, (3.0, 1.0), ["generation takes 75% of a step. generation.use_vllm: true"]),
+        ("cuda", None, (1.0, 1.5), []),
+        ("cuda", None, (0.3, 0.1), []),
+        ("cuda", "engine", (3.0, 1.0), []),
+        ("cpu", None, (3.0, 1.0), []),
+    ],
+)
+def test_generation_without_vllm_on_a_gpu_is_named(
+    tmp_path: Path, clock: list[float], device: str, vllm: str | None, step: tuple[float, float], begins: list[str]
+) -> None:
+    plan = SimpleNamespace(world=SimpleNamespace(device=device), vllm=vllm, stack={"vllm": "0.31.0"})
+    times, state = _timed(tmp_path, clock, ALONE, [step] * 3, of=3, elsewhere=[0.0], plan=plan)
     times.on_train_end(ALONE, state, None)
-    assert record(tmp_path)["duration"]["generation_share"] is None
+    lines = record(tmp_path)["duration"]["advice"]
+    assert [line.partition(" lets")[0] for line in lines] == begins
+    assert all("vllm 0.31.0 is installed" in line for line in lines)
+
+
+def test_slow_rewards_are_named() -> None:
+    from grpo_recipes.worker.callbacks.time_advice import advise
+
+    assert [line[:28] for line in advise(PLAN, 4.0, {"update": 0.7, "reward": 0.3})] == ["rewards take 30% of a step. "]
+    assert advise(PLAN, 4.0, {"update": 0.9, "reward": 0.1}) == []
 
 
 PHASES = [
@@ -148,7 +166,9 @@ def test_a_run_times_its_steps(make_plan: Callable[..., Changes], make_run: Call
     told = record(folder)["duration"]
     assert (told["steps"], told["estimated_end"]) == (21, None)
     assert 0 < 21 * told["seconds_per_step"] < whole
-    assert 0.05 < told["generation_share"] < 1
+    shares = told["shares"]
+    assert shares.keys() >= {"generate", "update", "reward"} and 0.9 < sum(shares.values()) <= 1.001, shares
+    assert list(shares.values()) == sorted(shares.values(), reverse=True) and told["advice"] == []
     times = [event["time"] for event in events(folder, "step")]
     between = sorted(after - before for before, after in itertools.pairwise(times))
     assert told["seconds_per_step"] == pytest.approx(between[len(between) // 2], rel=0.5)

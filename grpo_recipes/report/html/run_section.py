@@ -10,7 +10,7 @@ from grpo_recipes.contract.event_words import clock
 from grpo_recipes.contract.metric_names import CLIPPED_RATIO, GROUPS_WITHOUT_VARIANCE, REWARD_AS_DRAWN
 from grpo_recipes.contract.metrics import Event, change_text, figures_of, mapping, mappings, number
 from grpo_recipes.contract.plan_sections import lineage
-from grpo_recipes.contract.run_record import RunRecord, launches_text, of_each_set
+from grpo_recipes.contract.run_record import RunRecord, launches_text, of_each_set, time_shares
 from grpo_recipes.contract.run_verdict import verdicts
 from grpo_recipes.launch.summary import status_line
 from grpo_recipes.report.html.problems import BAD, WARNING, RunProblem, run_problems
@@ -239,13 +239,13 @@ def _memory(run: ReportedRun) -> list[tuple[str, str, str, str]]:
 def _times(run: ReportedRun) -> list[tuple[str, str]]:
     """How the time was spent, as far as it was measured."""
     record, duration = run.record, run.record.duration or {}
-    each, share = number(duration, "seconds_per_step"), number(duration, "generation_share")
+    each = number(duration, "seconds_per_step")
     steps = run.series.figures.get("step_time")
     rows = [
         ("training, elapsed", "" if record.train_wall_s is None else clock(record.train_wall_s)),
         ("training, CPU seconds", "" if record.train_cpu_s is None else figure(record.train_cpu_s)),
         ("a step (median)", "" if each is None else f"{figure(each)} s"),
-        ("  of which generation", "" if share is None else percent(share)),
+        *((f"  of which {word}", percent(share)) for word, share in time_shares(record)),
         ("the slowest step", "" if steps is None or not steps.values else f"{figure(max(steps.values))} s"),
         ("all evaluations", f"{figure(run.evaluation_seconds)} s" if run.evaluation_seconds else ""),
         ("launches", str(record.launches) if launches_text(record) else ""),

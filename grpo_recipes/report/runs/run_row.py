@@ -15,7 +15,7 @@ from grpo_recipes.contract.integrity.run_folder import PLAN_FILE
 from grpo_recipes.contract.integrity.used_run import find_changed_files
 from grpo_recipes.contract.metrics import METRICS_FILE, mapping, mappings, number, read_tail, reward_as_drawn
 from grpo_recipes.contract.plan import PLAN_FORMAT
-from grpo_recipes.contract.run_record import RECORD_FILE, RunRecord, deciding_set, read_record
+from grpo_recipes.contract.run_record import RECORD_FILE, RunRecord, deciding_set, read_record, time_shares
 from grpo_recipes.contract.run_verdict import verdicts
 from grpo_recipes.lock.read_lock import LARGEST_PLAN_BYTES, MOST_VALUES
 
@@ -37,7 +37,8 @@ class ListedRun(NamedTuple):
     reward: mean of the last reward_steps steps. before, after: mean held-out reward. seconds: of training, else from
     its start to its last write. at: when it started or was planned, seconds since 1970.
     values: of its plan, by the user's keys, the experiment before the machine. verdict: what a completed run means, the
-    part before the colon. held_out_set: the set of before and after; "" for one without a name.
+    part before the colon. held_out_set: the set of before and after; "" for one without a name. time_shares: parts of a
+    step and their shares, largest first.
     """
 
     name: str
@@ -56,6 +57,7 @@ class ListedRun(NamedTuple):
     changed: tuple[str, ...] = ()
     verdict: str = ""
     held_out_set: str = ""
+    time_shares: tuple[tuple[str, float], ...] = ()
 
 
 def one_run(folder: Path) -> ListedRun | None:
@@ -90,6 +92,7 @@ def one_run(folder: Path) -> ListedRun | None:
         values=values,
         changed=(*map(str, find_changed_files(folder)), *unreadable),
         held_out_set=deciding_set(known.evaluation),
+        time_shares=tuple(time_shares(known)),
         verdict=next((verdict.text for verdict in verdicts(known)), ""),
     )
 

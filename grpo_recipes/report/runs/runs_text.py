@@ -50,6 +50,7 @@ def runs_table(runs: Sequence[ListedRun], keys: Sequence[str], width: int | None
         for index, key in enumerate(keys[:_MOST_KEYS])
     ]
     states, verdicts = [_status(run) for run in runs], [_verdict(run) for run in runs]
+    shares = [next((f"{share:.0%} {part}" for part, share in run.time_shares), "-") for run in runs]
     columns = [
         _Column("name", [one_line(hide_secrets(run.name)) for run in runs], 0, is_figure=False),
         _Column("status", states, 1, is_figure=False),
@@ -58,6 +59,7 @@ def runs_table(runs: Sequence[ListedRun], keys: Sequence[str], width: int | None
         _Column("held out", [_evaluation(run) for run in runs], 5),
         *([_Column("verdict", verdicts, 3, is_figure=False)] if any(run.verdict for run in runs) else []),
         _Column("time", ["-" if run.seconds is None else clock(run.seconds) for run in runs], 6),
+        *([_Column("most of it", shares, 8, is_figure=False)] if any(run.time_shares for run in runs) else []),
         *values,
     ]
     left_out = [headings[key] for key in keys[_MOST_KEYS:]]

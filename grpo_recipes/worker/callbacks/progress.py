@@ -1,6 +1,6 @@
 """Reports the figures of each step on stdout, in metrics.jsonl and, for the last step, in run.json. Rank 0 only.
 
-This includes the time per step, the share spent on generation, and the time left.
+This includes the time per step, the share of each phase, and the time left.
 """
 
 import math
@@ -18,16 +18,17 @@ from grpo_recipes.contract.event_words import step_line
 from grpo_recipes.contract.metric_names import PHASE_SECONDS
 from grpo_recipes.contract.metrics import number
 from grpo_recipes.contract.plan import Plan
-from grpo_recipes.worker._shared.inputs import Clock
 from grpo_recipes.worker._shared.library import newest_names, on_any
 from grpo_recipes.worker._shared.metrics import MetricsLog
 from grpo_recipes.worker._shared.record import Record
+from grpo_recipes.worker.callbacks.time_advice import advise
 from grpo_recipes.worker.memory.phase_peaks import PhasePeaks
 from grpo_recipes.worker.survival.interruption import Interruption
 from grpo_recipes.worker.user_code.isolation import end_if_fork
 
 TOLD_EVERY = 20
 _REMEMBERED = 100
+_LEAST_SHARE = 0.005
 
 
 class StepTimes(TrainerCallback):  # type: ignore[misc]
@@ -37,30 +38,32 @@ class StepTimes(TrainerCallback):  # type: ignore[misc]
     not_training_s: seconds so far that were not spent on steps.
     """
 
-    def __init__(self, trainer: Any, record: Record, not_training_s: Callable[[], float]) -> None:
-        self._record, self._not_training_s = record, not_training_s
-        self._generation = _watched(trainer)
+    def __init__(self, plan: Plan, record: Record, peaks: PhasePeaks, not_training_s: Callable[[], float]) -> None:
+        self._plan, self._record, self._peaks, self._not_training_s = plan, record, peaks, not_training_s
         self._sharing = 1
         self._steps = 0
-        self._began = (0.0, 0.0)
-        self._timed: deque[tuple[float, float]] = deque(maxlen=_REMEMBERED)
+        self._began = 0.0
+        self._before: dict[str, float] = {}
+        self._timed: deque[float] = deque(maxlen=_REMEMBERED)
+        self._spent: deque[dict[str, float]] = deque(maxlen=_REMEMBERED)
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Starts the clock."""
         self._sharing = steps_of_a_generation(args)
-        self._began = self._now()
+        self._began, self._before = self._now(), self._peaks.seconds()
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Records the time of the steps that shared a generation, after the last of them."""
         self._steps += 1
         if self._steps % self._sharing:
             return
-        now = self._now()
-        spent, generating = now[0] - self._began[0], now[1] - self._began[1]
+        now, seconds = self._now(), self._peaks.seconds()
         if self._steps == 2 * self._sharing:
             self._timed.clear()
-        self._timed.append((spent / self._sharing, generating / self._sharing))
-        self._began = now
+            self._spent.clear()
+        self._timed.append((now - self._began) / self._sharing)
+        self._spent.append({phase: seconds.get(phase, 0.0) - self._before.get(phase, 0.0) for phase in PHASE_SECONDS})
+        self._began, self._before = now, seconds
         if self._steps % TOLD_EVERY == 0:
             self._tell(state)
 
@@ -70,31 +73,38 @@ class StepTimes(TrainerCallback):  # type: ignore[misc]
 
     def seconds_of_a_step(self) -> float | None:
         """Returns the median of the last hundred steps without the first ones; None before a step ended."""
-        return statistics.median(spent for spent, _ in self._timed) if self._timed else None
+        return statistics.median(self._timed) if self._timed else None
 
     def seconds_left(self, state: Any) -> float | None:
         """Returns the seconds until the last step ends, without evaluations and checkpoints."""
         each = self.seconds_of_a_step()
         return None if each is None else each * (state.max_steps - state.global_step)
 
-    def _now(self) -> tuple[float, float]:
-        generating = 0.0 if self._generation is None else self._generation.seconds
-        return time.perf_counter() - self._not_training_s(), generating
+    def _shares(self) -> dict[str, float]:
+        """Returns each phase's share of the remembered steps, largest first, without shares below 0.5 %."""
+        spent = {phase: sum(seconds[phase] for seconds in self._spent) for phase in PHASE_SECONDS}
+        total = sum(spent.values())
+        shares = {
+            phase: round(seconds / total, 4) for phase, seconds in spent.items() if seconds > _LEAST_SHARE * total
+        }
+        return dict(sorted(shares.items(), key=lambda share: -share[1]))
+
+    def _now(self) -> float:
+        return time.perf_counter() - self._not_training_s()
 
     def _tell(self, state: Any, *, is_over: bool = False) -> None:
         each, left = self.seconds_of_a_step(), self.seconds_left(state)
         if each is None or left is None:
             return
-        share = None
-        if self._generation is not None:
-            share = min(1.0, sum(part for _, part in self._timed) / sum(spent for spent, _ in self._timed))
+        shares = self._shares()
         end = datetime.now(UTC) + timedelta(seconds=left)
         say = self._record.update if is_over else self._record.note
         say(
             duration={
                 "steps": self._steps,
                 "seconds_per_step": round(each, 4),
-                "generation_share": share and round(share, 4),
+                "shares": shares,
+                "advice": advise(self._plan, each, shares),
                 "estimated_end": end.isoformat(timespec="seconds") if left and not is_over else None,
             }
         )
@@ -112,18 +122,6 @@ def steps_of_a_generation(arguments: Any) -> int:
     return math.ceil(int(batches) * iterations / int(arguments.gradient_accumulation_steps))
 
 
-def _watched(trainer: Any) -> Clock | None:
-    """Returns a clock of the time TRL spends on completions, including the weight sync to vLLM before.
-
-    None if this release has no `_generate` method; source: trl 1.16.0, trainer/grpo_trainer.py.
-    """
-    if not trainer.seams.has("completions are generated"):
-        return None
-    clock = Clock()
-    trainer.seams.surround("completions are generated", "seconds", clock.running)
-    return clock
-
-
 class ProgressLines(TrainerCallback):  # type: ignore[misc]
     """Writes what the trainer logs, and the peak memory of this process since the line before."""
 
@@ -132,6 +130,7 @@ class ProgressLines(TrainerCallback):  # type: ignore[misc]
         self._plan, self._record, self._log, self._times, self._peaks = plan, record, log, times, peaks
         self._rewards = [reward.name for reward in plan.rewards]
         self._began = 0.0
+        self._before: dict[str, float] = {}
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Prints the number of steps, and the step that a resumed run starts from."""
@@ -148,9 +147,10 @@ class ProgressLines(TrainerCallback):  # type: ignore[misc]
         if "loss" not in logs:
             return
         held = {"memory_bytes": self._peaks.lately()}
-        seconds = self._peaks.seconds
-        spent = {name: round(seconds[phase], 4) for phase, name in PHASE_SECONDS.items() if phase in seconds}
-        seconds.clear()
+        seconds, before = self._peaks.seconds(), self._before
+        spent = {phase: seconds.get(phase, 0.0) - before.get(phase, 0.0) for phase in PHASE_SECONDS}
+        spent = {PHASE_SECONDS[phase]: round(part, 4) for phase, part in spent.items() if part}
+        self._before = seconds
         self.last = {**newest_names(logs, self._rewards), **held, **spent}
         self._log.write("step", state.global_step, **{key: value for key, value in self.last.items() if key != "step"})
         words = step_line({**self.last, "step": state.global_step}, state.max_steps, self._times.seconds_left(state))

@@ -3,6 +3,7 @@
 import functools
 import resource
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any, NamedTuple
 import torch
 from transformers import TrainerCallback
 
+from grpo_recipes.contract.metric_names import OF_REWARDS
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.plan_sections import Phase
 from grpo_recipes.worker._shared.library import gather_from_all, vllm_engine
@@ -81,7 +83,7 @@ def resident_most() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
 
 
-Counter = GpuMemory | ResidentMemory
+MemoryCounter = GpuMemory | ResidentMemory
 """Counters whose take() returns the peak since the last call. name: what is counted; only equal ones are compared."""
 
 
@@ -90,22 +92,25 @@ class PhasePeaks:
 
     step: the current optimizer step, counted from 1; 0 before the first. phase: the current one, or the one that
     raised. on_phase: called with each new phase. earlier: the record of earlier launches.
+    Rewards are called in the phase `score`, and their time is counted as OF_REWARDS.
     """
 
-    def __init__(self, counter: Counter, earlier: Mapping[str, object]) -> None:
+    def __init__(self, counter: MemoryCounter, earlier: Mapping[str, object]) -> None:
         self.step = 0
         self.phase: Phase = "load"
         self.peaks: dict[Phase, Peak] = {}
-        self.seconds: dict[Phase, float] = {}
         self.on_phase: Callable[[Phase], None] = lambda phase: None
         self._counter, self._earlier = counter, earlier
         self._lately, self._since = 0, time.perf_counter()
+        self._seconds: defaultdict[str, float] = defaultdict(float)
+        self._timed_as: str = "load"
 
-    def begin(self, phase: Phase) -> None:
-        """Ends the current phase and begins the next one."""
+    def begin(self, phase: Phase, timed_as: str = "") -> None:
+        """Ends the current phase and begins the next one. timed_as: what its seconds count as, else the phase."""
         peak, before = self._counter.take(), self._since
         self._since = time.perf_counter()
-        self.seconds[self.phase] = self.seconds.get(self.phase, 0.0) + self._since - before
+        self._seconds[self._timed_as] += self._since - before
+        self._timed_as = timed_as or phase
         self._lately = max(self._lately, peak.held)
         self._note(self.phase, peak)
         if phase != self.phase:
@@ -113,27 +118,32 @@ class PhasePeaks:
         self.phase = phase
 
     @contextmanager
-    def during(self, phase: Phase) -> Iterator[None]:
+    def during(self, phase: Phase, timed_as: str = "") -> Iterator[None]:
         """Enters a phase for the block; after an exception it stays set, since that phase failed."""
-        outer = self.phase
-        self.begin(phase)
+        outer = self.phase, self._timed_as
+        self.begin(phase, timed_as)
         yield
-        self.begin(outer)
+        self.begin(*outer)
+
+    def seconds(self) -> dict[str, float]:
+        """Returns the elapsed seconds of each phase so far."""
+        self._end_part()
+        return dict(self._seconds)
 
     def lately(self) -> int:
         """Returns the peak bytes of any phase since the last call."""
-        self.begin(self.phase)
+        self._end_part()
         lately, self._lately = self._lately, 0
         return lately
 
     def most(self) -> Peak:
         """Returns the peak of any phase so far."""
-        self.begin(self.phase)
+        self._end_part()
         return functools.reduce(Peak.with_more, self.peaks.values())
 
     def tell_all(self, trainer: Any) -> None:
         """Merges the larger peaks of the other processes; every process must call it."""
-        self.begin(self.phase)
+        self._end_part()
         for peaks in gather_from_all(trainer, [dict(self.peaks)]):
             for phase, peak in peaks.items():
                 self._note(phase, peak)
@@ -143,7 +153,7 @@ class PhasePeaks:
 
         An earlier launch that used a different counter ran on a different machine and is not compared.
         """
-        self.begin(self.phase)
+        self._end_part()
         terms = {} if plan.memory is None else plan.memory.phases
         phases: dict[str, object] = dict(self._earlier)
         for phase, peak in self.peaks.items():
@@ -156,6 +166,9 @@ class PhasePeaks:
                 "counter": self._counter.name,
             }
         return phases
+
+    def _end_part(self) -> None:
+        self.begin(self.phase, self._timed_as)
 
     def _before(self, phase: Phase) -> Peak | None:
         """Returns the peak of a phase in earlier launches."""
@@ -187,18 +200,20 @@ def watch_phases(trainer: Any, peaks: PhasePeaks) -> None:
         _watch(trainer, "policy generates", "generate", peaks, within="update")
         if vllm_engine(trainer) is not None:
             _watch(trainer, "engine generates", "generate", peaks, within="update")
-    for event in filter(has, ("tokens are scored", "rewards are given")):
-        _watch(trainer, event, "score", peaks, within="generate")
+    for event, timed_as in (("tokens are scored", ""), ("rewards are given", OF_REWARDS)):
+        _watch(trainer, event if has(event) else "", "score", peaks, within="generate", timed_as=timed_as)
     if trainer.args.use_vllm:
         _watch(trainer, next(filter(has, ("weights reach vLLM", "vLLM gets weights")), ""), "sync", peaks)
     _watch(trainer, "checkpoint is saved", "save", peaks)
 
 
-def _watch(trainer: Any, event: str, phase: Phase, peaks: PhasePeaks, *, within: Phase | None = None) -> None:
+def _watch(
+    trainer: Any, event: str, phase: Phase, peaks: PhasePeaks, *, within: Phase | None = None, timed_as: str = ""
+) -> None:
     """Runs an event as a phase. within: only while this phase is current."""
     if event:
         trainer.seams.surround(
-            event, "phase", lambda: peaks.during(phase) if within in (None, peaks.phase) else nullcontext()
+            event, "phase", lambda: peaks.during(phase, timed_as) if within in (None, peaks.phase) else nullcontext()
         )
 
 

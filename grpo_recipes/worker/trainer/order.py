@@ -25,10 +25,7 @@ ORDER: dict[str, tuple[tuple[str, str], ...]] = {
         ("rows of text", "gives rows without images what processors take"),
         ("last tokens", "cuts what TRL's own method returns"),
     ),
-    "completions are generated": (
-        ("seconds", "times everything until the completions exist"),
-        ("tools", "counts the calls of one generation"),
-    ),
+    "completions are generated": (("tools", "counts the calls of one generation"),),
     "turn is generated": (
         ("turns of the first step", "shows the tokens that will be trained"),
         ("tools", "times the generator, without the tools"),
