@@ -46,8 +46,8 @@ def check(context: Context) -> Iterator[Finding]:
     if names is None:
         given = [key for key in (TARGETS, SAVED, PARAMETERS) if context.is_given(key) and context.value(key)]
         asked = [key for key in given if not is_all_linear(context.value(key))]
-        if asked and not wrong and model_config(context) is None:
-            yield not_at_hand(context, f"whether the model has the names in {asked[0].partition('.')[2]}", asked[0])
+        if asked and not wrong:
+            yield _unknown(context, asked[0])
         return
     everything = names.adapted + names.other
     if isinstance(targets, list):
@@ -171,6 +171,15 @@ def _mend(value: object, wrong: Mapping[str, list[str]]) -> object:
     if isinstance(value, dict):
         return {(wrong.get(key) or [key])[0]: setting for key, setting in value.items() if wrong.get(key) != []} or None
     return list(dict.fromkeys(word for old in words(value) for word in wrong.get(old, [old]))) or None
+
+
+def _unknown(context: Context, key: str) -> Finding:
+    what = f"whether the model has the names in {key.partition('.')[2]}"
+    if (config := model_config(context)) is None:
+        return not_at_hand(context, what, key)
+    architectures = config.get("architectures")
+    kind = architectures[0] if isinstance(architectures, list) and architectures else "this model"
+    return context.not_checked(f"not checked: {what}", key, f"the names of the modules of {kind} are not known here")
 
 
 def _class(context: Context) -> str:
