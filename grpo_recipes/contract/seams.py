@@ -1,8 +1,8 @@
 """The members of other libraries' objects that a training passes through, by event, and what the worker relies on.
 
-This is data: nothing else knows which release of TRL has which member. Windows are half-open, [since, until); a release
-that is newer than all known ones is read like the newest. Read in the sources of trl 0.14.0 to 1.16.0; members of
-transformers 4.48.3 to 5.24.0, accelerate and vLLM have no window.
+This is data: nothing else knows which release of TRL has which private member. Windows are half-open, [since, until); a
+release that is newer than all known ones is read like the newest. Read in the sources of trl 0.14.0 to 1.16.0; members
+of transformers 4.48.3 to 5.24.0, accelerate and vLLM have no window.
 """
 
 import re
@@ -16,7 +16,8 @@ Rate = Literal["once a generation", "in each generation", "once a micro-batch", 
 class Seam(NamedTuple):
     """A method of the trainer or of an object that it holds.
 
-    takes: names of parameters. gives: keys of the result, or the least number of its parts.
+    takes: names of parameters. gives: keys that every result has, or the least number of its parts; keys of some
+    trainings, as tool_mask, are not checked.
     """
 
     event: str
@@ -104,8 +105,11 @@ VALUES: dict[str, tuple[str, str]] = {
     OF_ROWS: ("1.8", ""),
     "_metrics": ("0", ""),
     "_step": ("0.16", ""),
+    "reward_weights": ("0.15", ""),
+    "importance_sampling_level": ("0.20", ""),
+    "multi_objective_aggregation": ("0.27", ""),
 }
-"""Private values of the trainer that not all releases have, with those that do; ("0", "") for all."""
+"""Values of the trainer that are private or not in all releases, with those that have them; ("0", "") for all."""
 
 HABITS = {
     "advantages precede the loss": "0.15",

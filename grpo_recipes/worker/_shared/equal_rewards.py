@@ -203,7 +203,7 @@ def count_equal_groups(trainer: Any, rewards: Sequence[Reward] = (), sources: Se
 
 
 def reward_weights(trainer: Any, rewards: Any) -> Any:
-    weights = getattr(trainer, "reward_weights", None)
+    weights = trainer.seams.value("reward_weights")
     return torch.ones(rewards.shape[1]) if weights is None else weights
 
 
@@ -213,7 +213,7 @@ def equal_groups_of(trainer: Any, rewards: Any) -> Any:
         rewards,
         reward_weights(trainer, rewards),
         trainer.num_generations,
-        normalized=getattr(trainer, "multi_objective_aggregation", None) == "normalize_then_sum",
+        normalized=trainer.seams.value("multi_objective_aggregation") == "normalize_then_sum",
         drops_unscored=leaves_unscored_out(trainer),
     )
 

@@ -39,7 +39,7 @@ class TokenFigures(TrainerCallback):  # type: ignore[misc]
 
     def __init__(self, trainer: Any) -> None:
         self._trainer, self._standing = trainer, ExitStack()
-        self._is_by_row = getattr(trainer, "importance_sampling_level", "token") == "sequence"
+        self._is_by_row = trainer.seams.value("importance_sampling_level") == "sequence"
         self._values: dict[str, list[float]] = defaultdict(list)  # one per micro-batch
         self._counts: list[Any] = []  # of each micro-batch: trained tokens, completions with any, completions
 

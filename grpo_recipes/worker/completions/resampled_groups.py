@@ -28,7 +28,7 @@ from grpo_recipes.contract.metric_names import (
     REDRAWING_ROUNDS,
     REWARD_AS_DRAWN,
 )
-from grpo_recipes.worker._shared.equal_rewards import equal_groups_of
+from grpo_recipes.worker._shared.equal_rewards import equal_groups_of, reward_weights
 from grpo_recipes.worker._shared.library import gather_from_all, micro_batches_per_generation
 from grpo_recipes.worker._shared.replacing import replace_temporarily
 from grpo_recipes.worker.ends.ends import tokenizer_of
@@ -117,7 +117,7 @@ class _Resampling:
         trainer, count, size = self._trainer, len(inputs), self._trainer.num_generations
         groups = self._pass(inputs)
         is_equal = equal_groups_of(trainer, groups.rewards)
-        worth = (groups.rewards * trainer.reward_weights.to(groups.rewards)).nansum(dim=1)
+        worth = (groups.rewards * reward_weights(trainer, groups.rewards).to(groups.rewards)).nansum(dim=1)
         reward = worth[~groups.rewards.isnan().all(dim=1)].mean().item()
         further = self._further_rows(len(is_equal))
         first, rounds, redrawn = trainer.accelerator.process_index * count, 0, 0

@@ -37,7 +37,7 @@ def _total(values: Any, rewards: Any, weights: Any) -> Any:
 def _advantages(trainer: Any, rewards: Any, total: Any) -> Any:
     """Returns the advantages of trl 1.16.0 `_generate_and_score_completions`, (B,)."""
     size = trainer.num_generations
-    if getattr(trainer, "multi_objective_aggregation", None) == "normalize_then_sum":
+    if trainer.seams.value("multi_objective_aggregation") == "normalize_then_sum":
         grouped = rewards.view(-1, size, rewards.shape[1])
         scaled = (grouped - grouped.nanmean(dim=1, keepdim=True)) / (_deviation(grouped) + SMALLEST)
         total = _total(scaled.view_as(rewards), rewards, reward_weights(trainer, rewards))
