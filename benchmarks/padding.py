@@ -3,6 +3,7 @@
     python benchmarks/padding.py [--model FOLDER] [--profiles gsm8k,math,tools] [--groups 8] [--device cuda] [--write]
     python benchmarks/padding.py --model FOLDER --profiles natural [--rows 4] [--rounding]
     python benchmarks/padding.py --rows 4
+    python benchmarks/padding.py --count 1xH100-80GB --groups 32
 
 Both train on the same completions, whose lengths are drawn from a profile, or which the model itself makes, at most 192
 tokens of each (`natural`): 8 for each prompt, beta 0.04, float32, one thread. The defaults are less padding (SHM025)
@@ -38,6 +39,7 @@ PAGE = ROOT / "benchmarks" / "padding.md"
 GENERATIONS = 8
 # PFLOP of a step of a 7B model by these rows, at 6 per parameter and token of the update and 2 of the reference.
 PARAMETERS_OF_7B = 7.6e9
+OF_7B = "Qwen/Qwen2.5-7B-Instruct"
 
 
 class Profile(NamedTuple):
@@ -105,8 +107,7 @@ def drawn(profile: Profile, groups: int, tokenizer: Any) -> list[Row]:
     for _ in range(groups):
         prompt = source.randint(*profile.prompts)
         for _ in range(GENERATIONS):
-            length = round(math.exp(math.log(profile.median) + profile.spread * source.gauss(0, 1)))
-            length = min(max(length, 8), profile.longest)
+            length = completion_length(profile, source)
             ids = [tokens.randrange(3, len(tokenizer) // 2) for _ in range(length - 1)]
             rows.append(Row(tokenizer.decode([letter] * prompt), prompt, [*ids, tokenizer.eos_token_id]))
     return rows
@@ -292,22 +293,43 @@ def in_a_process(model_folder: Path, rows: list[Row], way: Way, work: Path, devi
         return pool.submit(step, model_folder, rows, way, work, device).result()
 
 
-def default_rows(longest: int, groups: int, model_folder: Path, work: Path) -> int:
-    """The micro-batch that grpo-run chooses on a CPU for completions of up to so many tokens."""
+def default_rows(longest: int, groups: int, model: str, work: Path, gpus: str = "0") -> int:
+    """The micro-batch that grpo-run chooses on this device for completions of up to so many tokens."""
     recipe = work / "recipe.yaml"
     rows = work / "rows.jsonl"
     rows.write_text('{"question": "6 + 10 = ?", "answer": "16"}\n' * 64, encoding="utf-8")
     sections = {
         "recipe": 1,
         "name": "padding",
-        "model": {"model_name_or_path": str(model_folder.resolve())},
+        "model": {"model_name_or_path": model},
+        "lora": {"r": 16} if gpus != "0" else None,
         "dataset": {"path": str(rows), "prompt": "{{ question }}", "columns": {"solution": "{{ answer }}"}},
         "rewards": [{"name": "completion_length", "options": {"target": 2}}],
         "generation": {"max_completion_length": longest},
         "training": {"prompts_per_step": groups, "max_steps": 1},
     }
     recipe.write_text(json.dumps(sections), encoding="utf-8")
-    return plan(load(recipe), target="tested,gpus=0").batch.micro_batch
+    return plan(load(recipe), target=f"tested,gpus={gpus}").batch.micro_batch
+
+
+def counted(name: str, groups: int, gpus: str, work: Path) -> str:
+    """A row of the table of a device that is not here: the tokens of a 7B model with the micro-batch of the plan."""
+    profile, source = PROFILES[name], random.Random(0)
+    prompts = [source.randint(*profile.prompts) for _ in range(groups)]
+    rows = [(prompt, completion_length(profile, source)) for prompt in prompts for _ in range(GENERATIONS)]
+    size = default_rows(profile.longest, groups, OF_7B, work, gpus)
+    by_trl = len(rows) * (max(prompt for prompt, _ in rows) + max(completion for _, completion in rows))
+    lengths = sorted((sum(row) for row in rows), reverse=True)
+    own = sum(lengths[start] * size for start in range(0, len(lengths), size))
+    flop = [f"{tokens * 8 * PARAMETERS_OF_7B / 1e15:.1f}" for tokens in (by_trl, own)]
+    cells = [name, str(size), f"{sum(lengths):,}", f"{by_trl:,}", f"{own:,}", f"**{own / by_trl:.2f}**", *flop]
+    return f"| {' | '.join(cells)} |"
+
+
+def completion_length(profile: Profile, source: random.Random) -> int:
+    """The tokens of one completion."""
+    length = round(math.exp(math.log(profile.median) + profile.spread * source.gauss(0, 1)))
+    return min(max(length, 8), profile.longest)
 
 
 def fastest_rows(model_folder: Path, rows: list[Row], work: Path) -> int:
@@ -349,6 +371,16 @@ COLUMNS = (
     "losses apart",
     "PFLOP of a 7B",
 )
+COUNTED = (
+    "lengths",
+    "rows in a micro-batch",
+    "tokens of the rows",
+    "by TRL",
+    "with the defaults",
+    "of TRL's",
+    "PFLOP by TRL",
+    "with the defaults",
+)
 
 
 def line(name: str, rows: list[Row], ways: Mapping[str, Way], steps: Mapping[str, Step]) -> str:
@@ -382,7 +414,7 @@ def ways_of(name: str, rows: list[Row], model: Path, work: Path, options: argpar
     longest = NATURAL_TOKENS if name == "natural" else PROFILES[name].longest
     trl, own = options.rows, options.rows
     if options.rows is None:
-        trl, own = fastest_rows(model, rows, work), default_rows(longest, options.groups, model, work)
+        trl, own = fastest_rows(model, rows, work), default_rows(longest, options.groups, str(model.resolve()), work)
     ways = {"TRL": Way(False, trl), "less padding": Way(True, own)}
     return ways | (OF_ROUNDING if options.rounding else {})
 
@@ -396,6 +428,7 @@ def main() -> None:
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--rows", type=int)
     parser.add_argument("--rounding", action="store_true")
+    parser.add_argument("--count", metavar="GPUS", help="count tokens on such a machine, 1xH100-80GB, without training")
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
     if options.write and (options.rows is not None or "natural" in options.profiles):
@@ -403,6 +436,12 @@ def main() -> None:
     os.environ |= {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_VERBOSITY": "error"}
     if options.device == "cpu":
         os.environ["OMP_NUM_THREADS"] = "1"
+    if options.count:
+        print(f"| {' | '.join(COUNTED)} |", f"|---|{'---:|' * (len(COUNTED) - 1)}", sep="\n")
+        with tempfile.TemporaryDirectory() as work:
+            for name in options.profiles.split(","):
+                print(counted(name, options.groups, options.count, Path(work)))
+        return
     table = [f"| {' | '.join(COLUMNS)} |", f"|---|{'---:|' * (len(COLUMNS) - 1)}"]
     with tempfile.TemporaryDirectory() as work:
         model = options.model or small_model(Path(work, "model"))
