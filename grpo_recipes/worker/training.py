@@ -226,7 +226,7 @@ class Training:
             *figures,
             *([] if evaluation is None else [evaluation]),
             guards,  # after callbacks that evaluate and log, so that no step includes an evaluation
-            state,  # after the guards, which wrap the trainer's own step
+            state,  # after the guards, whose state it restores
             ProofCallback(trainer, plan, record, peaks),  # last, since it removes itself when done
         ]
         for callback in callbacks:

@@ -121,7 +121,6 @@ class ProofCallback(TrainerCallback):  # type: ignore[misc]
         """Starts watching. By now the model is wrapped, on its device and sharded if planned."""
         model = self._trainer.model
         self._before = fingerprints(model)
-        # Before the witness of the first step, which wraps generate for a shorter time.
         self._hand_over = HandOver(self._trainer, self._plan)
         self._witness = Witness(self._trainer, self._plan, self._refuse_dead_loss)
         if zero_stage(self._trainer):

@@ -64,7 +64,7 @@ def _load_renamed(trainer: Any, checkpoint: Path) -> None:
 class RunState(TrainerCallback):  # type: ignore[misc]
     """Adds its files to each checkpoint on every rank, and restores them on resume.
 
-    It runs after the guards, which run before the trainer's own step.
+    It runs after the guards, whose state it restores.
     """
 
     def __init__(

@@ -1,8 +1,9 @@
 """TRL's trainer, with everything that grpo-run adds to a training around its members.
 
 `ObservedTrainer` overrides the members of contract/seams.py. Each calls TRL's own method inside the layers that the run
-has there, in the order of order.py. An observer looks; only a changer can change arguments or result. A member that TRL
-lacks, or that has other parameters, another result or other calls than the worker relies on, stops the run by name.
+has there, in the order of order.py. An observer looks at the result; what surrounds a call can change what TRL meets in
+it, a changer also its arguments and its result. A member that TRL lacks, or that has other parameters, another result
+or other calls than the worker relies on, stops the run by name.
 """
 
 import functools

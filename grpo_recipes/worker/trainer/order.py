@@ -89,16 +89,12 @@ ORDER: dict[str, tuple[tuple[str, str], ...]] = {
         ("prompts of vLLM", "asks with the tokens of the loss"),
         ("seeds", "seeds each request"),
     ),
-    "server generates": (
-        ("first step", "shows what vLLM was asked"),
-        ("prompts of vLLM", "asks with the tokens of the loss"),
-        ("seeds", "seeds each request"),
-    ),
+    "server generates": (("prompts of vLLM", "asks with the tokens of the loss"),),
     "completions are made in the batch": (
         ("phase", "times generation"),
         ("groups", "corrects advantages of all rows, and then shows them"),
     ),
-    # The listeners of "groups" above.
+    # Of no member: whom "groups" tells; watch_groups in worker/_shared/equal_rewards.py adds them.
     "groups are known": (
         ("equal rewards", "corrects advantages before anybody reads them"),
         ("shares without variance", "logs them"),
