@@ -11,8 +11,12 @@ silently train on text. Images need messages and a vision-language model. The ru
 them: continuous batching does not pass them on, and a truncated prompt may lose an image's tokens. vLLM sees the images
 of the loss only in the training process, on the releases and for the families that SHM030 names. Tools, environments,
 rollouts, redrawn groups and Liger's loss have not been tested with images. A reward model would judge the text alone.
-PaliGemma's processor returns labels, with which TRL cannot score completions before a step: it trains only if each
-generation feeds one step and there is no reference model.
+
+PaliGemma is refused. Its tokens of type 0 see each other, those of type 1 only earlier ones. It generates with type 1,
+but TRL gives type 0 to the whole completion before it computes the loss: each token is scored with the ones that follow
+it, so the loss is not that of the policy (trl 0.26.2, 0.29.1, 1.9.0 and 1.16.0 with transformers 4.57.6 to 5.24.0;
+PRF038 shows it on trl 1.15 or newer). Its processor takes no prompt without an image, so it does not train on text
+either.
 
 Rows without an image are trained as text (SHM031). In a mixture, either all sources have images or none.
 
@@ -51,16 +55,11 @@ BESIDE = (
 )
 # Families that FSDP2 trains as DDP does.
 ON_FSDP2 = ("idefics3",)
-# What makes TRL score completions before the step that trains them, and the value that does not.
-SCORED_BEFORE: tuple[tuple[str, object], ...] = (
-    ("GRPOConfig.beta", 0.0),
-    ("GRPOConfig.num_iterations", 1),
-    ("grpo.optimizer_steps_per_generation", 1),
-)
 
 
 def check(context: Context) -> Iterator[Finding]:
     yield from _other_columns(context)
+    yield from _of_paligemma(context)
     yield from _with_images(context) if image_columns(context) else _without(context)
 
 
@@ -118,8 +117,6 @@ def _with_images(context: Context) -> Iterator[Finding]:
         yield context.finding(
             f"dataset.images cannot be combined with {obstacle.what}", obstacle.key, obstacle.why, fix=obstacle.fix
         )
-    if config is not None and config.get("model_type") == "paligemma":
-        yield from _of_paligemma(context)
     if context.value("distributed.strategy") == "fsdp2" and (config or {}).get("model_type") not in ON_FSDP2:
         message = "dataset.images cannot be combined with fsdp2"
         because = "of the vision-language models, only Idefics3 was tested with it; others fail to start"
@@ -136,12 +133,16 @@ def _with_images(context: Context) -> Iterator[Finding]:
 
 
 def _of_paligemma(context: Context) -> Iterator[Finding]:
-    because = "TRL then scores completions before the step, and the processor's labels raise TypeError"
-    for key, wanted in SCORED_BEFORE:
-        if (value := context.value(key)) not in (None, wanted):
-            name = key.partition(".")[2]
-            message = f"PaliGemma with images cannot be trained with {name} {value}"
-            yield context.wrong(message, key, because, wanted, fix=f"{name}: {wanted}")
+    config = model_config(context)
+    if config is None or config.get("model_type") != "paligemma":
+        return
+    if image_columns(context):
+        because = "TRL gives its completions the type of a prefix, so the loss shows each token the ones that follow it"
+        fix = "model_name_or_path: a different vision-language model"
+    else:
+        because = "its processor takes no prompt without an image"
+        fix = f"model_name_or_path: a text model, such as {text_model(config)}"
+    yield context.finding("PaliGemma cannot be trained", MODEL, because, fix=fix)
 
 
 def _without(context: Context) -> Iterator[Finding]:

@@ -236,6 +236,50 @@ def train_one_that_sees() -> dict[str, Any]:
     }
 
 
+def train_on_images(family: str, images: bool = True) -> list[float]:
+    """Trains an untrained model of a family one step; how far scores of the loss move if the last token is another.
+
+    The score of a token must not depend on later ones.
+    """
+    import random
+
+    import torch
+    from datasets import Dataset
+    from support.seeing_models import square, write_seeing_model
+    from transformers import AutoModelForImageTextToText, AutoProcessor
+    from trl import GRPOTrainer
+
+    moved: list[float] = []
+
+    class Compared(GRPOTrainer):
+        def _get_per_token_logps_and_entropies(self, model: Any, input_ids: Any, *given: Any, **named: Any) -> Any:
+            scored = super()._get_per_token_logps_and_entropies
+            result = scored(model, input_ids, *given, **named)
+            other = input_ids.clone()
+            other[:, -1] = torch.where(other[:, -1] == 99, 98, 99)
+            with torch.no_grad():
+                apart = scored(model, other, *given, **named)[0] - result[0]
+            moved.extend(apart.abs()[:, :-1].flatten().tolist())
+            return result
+
+    folder = write_seeing_model(in_library.FOLDER / family, family)
+    rows = [{"prompt": [{"role": "user", "content": f"colour {n}?"}]} for n in range(8)]
+    if images:
+        rows = [{**row, "image": square("red", random.Random(n))} for n, row in enumerate(rows)]
+    arguments = in_library._config(max_steps=1, beta=0.0, generation_kwargs={"min_new_tokens": 8})
+    in_library.STAGE[0] = "trainer"
+    trainer = Compared(
+        model=AutoModelForImageTextToText.from_pretrained(folder, dtype=torch.float32),
+        args=arguments,
+        train_dataset=Dataset.from_list(rows),
+        reward_funcs=lambda completions, **kwargs: [float(len(one[0]["content"])) for one in completions],
+        processing_class=AutoProcessor.from_pretrained(folder),
+    )
+    in_library.STAGE[0] = "train"
+    trainer.train()
+    return moved
+
+
 def load_processor(model_type: str, image_processor: str) -> None:
     """Loads the processor of a folder with the default configuration of a family, and a tokenizer of text."""
     from transformers import AutoConfig, AutoProcessor, AutoTokenizer

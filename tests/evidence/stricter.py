@@ -39,7 +39,6 @@ STRICTER = {
     "RWD012": "the option belongs to grpo-run's own reward, which raises at the first completions",
     "DAT009": "the keys are grpo-run's own; with two sources, one would be ignored; without any, there are no rows",
     "DAT012": "the keys are grpo-run's own; a value written twice, or not at all, is ambiguous",
-    "DAT005": "TRL would train on the images, but grpo-run would silently measure without them",
     "MDL004": "trl 0.19.1 grpo_trainer.py calls only AutoModelForCausalLM, and 0.20.0 the class of config.json",
     "SRV002": "nothing would read the section, so it would describe something that does not run",
     "SRV003": "TRL's server rejects a flag that it does not have; tests/stacks has the flags of each release",

@@ -33,7 +33,7 @@ ELSEWHERE = {
     "columns that datasets has not decoded": "tests/worker/test_rows_with_images.py: as_images",
     "plain text by the recipe": "tests/rules/cases/images_reach_everything.yaml: a plain text",
     "the policy samples the token of an image": "tests/stacks/test_image_tokens.py: of images",
-    "PaliGemma with a reference": "tests/rules/cases/images_reach_everything.yaml: PaliGemma",
+    "PaliGemma, whose loss is not that of its policy": "tests/rules/cases/images_reach_everything.yaml: PaliGemma",
 }
 
 
@@ -219,7 +219,8 @@ def test_a_trap_is_named_before_the_start(
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
     (tmp_path / "recipe.yaml").write_text(json.dumps(recipe_of(trap, trap.family)))
 
-    answer = preflight("recipe.yaml", "--json", "--rows", str(LOOKED_AT))
+    accepted = ("--accept", "DAT005") if trap.family == "paligemma" else ()
+    answer = preflight("recipe.yaml", "--json", "--rows", str(LOOKED_AT), *accepted)
 
     found = [one for one in json.loads(answer.out)["findings"] if one["severity"] == "error"]
     if trap.found is None:
