@@ -2,6 +2,8 @@
 
 import hashlib
 import re
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -20,6 +22,8 @@ def renamed(folder: Path, *, run_folder: str, member: str) -> dict[str, Any]:
     if member:
         _rename(of_transformers, member)
         transformers.Trainer = of_transformers.Trainer
+        if find_spec("trl.trainer.base_trainer") is not None:  # between the two in newer releases
+            _rename(import_module("trl.trainer.base_trainer"), member)
         _rename(grpo_trainer, member)
         trl.GRPOTrainer = grpo_trainer.GRPOTrainer
     from grpo_recipes.worker.run import train
