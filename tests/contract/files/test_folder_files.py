@@ -188,6 +188,25 @@ def test_what_is_written_is_read(folder: Path) -> None:
     assert folder_files.names(folder, "none") == []
 
 
+def test_new_content_is_on_disk_before_it_replaces_the_old(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only a loss of power would show the difference."""
+    done: list[tuple[str, bytes]] = []
+    flush, replace = os.fsync, os.replace
+
+    def watched_flush(descriptor: int) -> None:
+        flush(descriptor)
+        done.append(("flushed", Path(f"/proc/self/fd/{descriptor}").read_bytes()))
+
+    def watched_replace(old: str, new: str) -> None:
+        done.append(("replaces", Path(old).read_bytes()))
+        replace(old, new)
+
+    monkeypatch.setattr(os, "fsync", watched_flush)
+    monkeypatch.setattr(os, "replace", watched_replace)
+    folder_files.write_whole(folder, "own", iter([b"n", b"ew"]))
+    assert done == [("flushed", b"new"), ("replaces", b"new")]
+
+
 def test_a_file_with_a_second_name_is_not_appended_to(folder: Path) -> None:
     os.link(folder / "own", folder / "same")
     with pytest.raises(NotRegular, match="it has a second name, as in a copy made with cp -l"):
