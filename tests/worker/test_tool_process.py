@@ -214,12 +214,14 @@ def test_the_process_has_nothing_heavy_and_no_rank(load: Callable[..., Any], mon
     assert said(what="os.environ['OMP_NUM_THREADS']") == "1"
 
 
-def test_random_numbers_are_those_of_the_place_in_the_run(load: Callable[..., Any], tally: Tally) -> None:
+@pytest.mark.parametrize("module", ["random", "numpy.random"])
+def test_random_numbers_are_those_of_the_place_in_the_run(module: str, load: Callable[..., Any], tally: Tally) -> None:
     said = load(planned("said"))["said"]
+    said(what=f"__import__('{module}').__name__")  # numpy is seeded once a tool has imported it
 
     def drawn(seed: str) -> list[str]:
         tally.begin(seed)
-        return [said(what="random.random()") for _ in range(2)]
+        return [said(what=f"sys.modules['{module}'].random()") for _ in range(2)]
 
     first = drawn("7 0 3")
     assert first[0] != first[1]

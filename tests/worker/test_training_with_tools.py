@@ -1,6 +1,7 @@
 """A real training with tools: what is called, counted, kept and proved."""
 
 import json
+import random
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -65,6 +66,26 @@ def test_its_figures_are_those_of_trl_and_of_each_tool(with_add: Trained) -> Non
         assert step["tools/generating_seconds"] > 0
         assert step["completions/with_tokens_after_end"] == 0
         assert step["completions/ended_by_eos"] + step["completions/ended_by_length"] == 1
+
+
+def drawn_digits(folder: Path) -> list[str]:
+    """The random digits of the tool, of each process that called it."""
+    return [path.read_text() for path in (folder / "worker" / "user").glob("digits-*")]
+
+
+def digits_of(rank: int, calls: list[int]) -> str:
+    """The digits that the tool draws in so many calls of each step."""
+    draws = ((step, call) for step, count in enumerate(calls) for call in range(1, count + 1))
+    return "".join(str(random.Random(f"7 {rank} {step} {call}").randrange(10)) for step, call in draws)
+
+
+def test_its_random_numbers_are_those_of_seed_step_and_call(with_add: Trained) -> None:
+    steps = events(with_add.folder, "step")
+    (drawn,) = drawn_digits(with_add.folder)
+    planned = digits_of(0, [int(step["tools/add/calls"]) for step in steps])
+    assert len(planned) - len(drawn) == sum(step["tools/add/failures"] for step in steps) < 9
+    left = iter(planned)
+    assert all(digit in left for digit in drawn), "in this order, without those of calls that failed before a draw"
 
 
 def test_kept_completions_show_calls_and_replies(with_add: Trained) -> None:
@@ -197,6 +218,7 @@ def test_two_processes_call_tools_of_their_own(trained: Train, make_plan: Callab
     assert [proofs[identity]["ok"] for identity in ("PRF001", "PRF008", "PRF019", "PRF020", "PRF021")] == [True] * 5
     step = events(run.folder, "step")[0]
     assert 8 < step["tools/add/calls"] <= step["tools/call_frequency"] * 16
+    assert {digits[:4] for digits in drawn_digits(run.folder)} == {digits_of(rank, [4]) for rank in (0, 1)}
 
 
 def _texts(folder: Path) -> list[Any]:

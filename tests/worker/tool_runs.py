@@ -7,6 +7,7 @@ from typing import Any
 from worker_runs import Changes, plan_of, planned_reward
 
 TOOLS = '''
+import os
 import random
 import time
 
@@ -20,7 +21,10 @@ def add(a: int, b: int) -> int:
     Returns:
         Their sum, and a random digit.
     """
-    return f"{a + b}{random.randrange(10)}"
+    digit = random.randrange(10)
+    with open(f"{os.path.dirname(__file__)}/digits-{os.getpid()}", "a") as file:
+        file.write(str(digit))
+    return f"{a + b}{digit}"
 
 def fail(a: int, b: int) -> int:
     """Fails.
