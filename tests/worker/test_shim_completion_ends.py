@@ -66,6 +66,27 @@ def test_training_and_evaluation_end_at_the_stops(stopping: Callable[..., Path])
     assert record(folder)["shims"] == {"completion_ends": "2 tokens and 3 texts end a completion"}
 
 
+def test_log_probabilities_of_vllm_end_with_their_tokens(make_plan: Callable[..., Changes], tmp_path: Path) -> None:
+    """A vLLM whose tokenizer lacks the token of a stop generates past it; a turn of the trainer stands for it."""
+    from grpo_recipes.worker._shared.planned import read_plan
+    from grpo_recipes.worker.data.dataset import prepare_rows
+    from grpo_recipes.worker.ends.ends import Ends
+    from grpo_recipes.worker.model.build_trainer import build_trainer, training_arguments
+    from grpo_recipes.worker.shims.completion_ends import end_completions
+
+    (tmp_path / "plan.json").write_text(json.dumps(make_plan()))
+    plan = read_plan(tmp_path)
+    rows = prepare_rows(plan.data, "dataset", tmp_path / "cache", 0)
+    trainer = build_trainer(plan, training_arguments(plan, tmp_path), rows, [lambda **_: []], tmp_path)
+    tokens, log_probs = [[4, STOP_ID, 6, 7], [4, 6]], [[-0.1, -0.2, -0.3, -0.4], [-0.5, -0.6]]
+    trainer.seams.change("turn is generated", "redrawn groups", lambda *_, **__: (tokens, log_probs))
+    end_completions(trainer, Ends(END_TOKENS, (), trainer.processing_class))
+    assert trainer.seams.whole("turn is generated")([[3], [3]], None, {}) == (
+        [[4, STOP_ID], [4, 6]],
+        [[-0.1, -0.2], [-0.5, -0.6]],
+    )
+
+
 def test_without_the_shim_the_proof_finds_what_follows_a_stop(stopping: Callable[..., Path]) -> None:
     folder = stopping({})
     code, output = train(folder)
