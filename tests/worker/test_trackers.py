@@ -227,6 +227,50 @@ class Failing:
         self.told.append(status)
 
 
+class Noting:
+    """A service that is not installed here: it notes the identity that it is asked to continue."""
+
+    def __init__(self) -> None:
+        self.asked: list[str | None] = []
+
+    def begin(self, about: object, identity: str | None) -> str:
+        self.asked.append(identity)
+        return identity or f"run {len(self.asked)}"
+
+
+def test_a_resumed_run_continues_in_its_service_and_one_from_the_start_does_not(
+    make_plan: Callable[..., Changes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from transformers import TrainerCallback
+
+    from grpo_recipes.worker import trackers
+    from grpo_recipes.worker._shared.planned import read_plan
+    from grpo_recipes.worker._shared.record import Record
+    from grpo_recipes.worker.data.dataset import prepare_rows
+    from grpo_recipes.worker.model.build_trainer import build_trainer, training_arguments
+
+    class OfTransformers(TrainerCallback):
+        """Would begin a second run."""
+
+    service = Noting()
+    monkeypatch.setitem(trackers.TRACKERS, "wandb", lambda: service)
+    monkeypatch.setitem(trackers.INTEGRATION_TO_CALLBACK, "wandb", OfTransformers)
+    (tmp_path / "plan.json").write_text(json.dumps(make_plan()))
+    plan = read_plan(tmp_path)
+    rows = prepare_rows(plan.data, "dataset", tmp_path / "cache", 0)
+    trainer = build_trainer(plan, training_arguments(plan, tmp_path), rows, [lambda **_: []], tmp_path)
+    trainer.args.report_to = ["wandb"]
+    # The last one is resumed without a checkpoint, so it starts again.
+    for resumed, step, identity in ((False, 0, "run 1"), (True, 2, "run 1"), (True, 4, "run 1"), (True, 0, "run 4")):
+        trainer.add_callback(OfTransformers)
+        known = Record(tmp_path, 0)
+        known.start(resumed=resumed)
+        trackers.begin_reports(trainer, plan, tmp_path, known, step)
+        assert record(tmp_path)["trackers"] == {"wandb": identity}
+        assert not any(isinstance(callback, OfTransformers) for callback in trainer.callback_handler.callbacks)
+    assert service.asked == [None, "run 1", "run 1", None]
+
+
 def test_a_service_that_goes_away_ends_no_run(capsys: pytest.CaptureFixture[str]) -> None:
     from grpo_recipes.worker.trackers import Reports
 
