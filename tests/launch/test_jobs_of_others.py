@@ -2,6 +2,7 @@
 submitted unasked. scontrol and sbatch are small programs here; tests/slurm has the real ones."""
 
 import fcntl
+import io
 import json
 import os
 from pathlib import Path
@@ -90,6 +91,18 @@ def test_a_job_that_ends_while_it_is_followed_is_not_submitted_again(folder: Pat
     named(folder)
     told(folder, state="COMPLETED")
     follow_job(str(folder), poll_s=0.1)
+    assert not submitted(folder)
+
+
+def test_a_suspended_job_is_followed_until_it_ends(folder: Path) -> None:
+    named(folder)
+    later = folder.parent / "later"
+    later.write_text("SUSPENDED")
+    told(folder, state=f"$(cat '{later}'; echo COMPLETED > '{later}')")
+    shown = io.StringIO()
+    follow_job(str(folder), echo=shown, poll_s=0.1)
+    assert "job 12: suspended" in shown.getvalue()
+    assert later.read_text() == "COMPLETED\n"
     assert not submitted(folder)
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from grpo_recipes.contract.exits import Refusal
 from grpo_recipes.engines.slurm import launch_job
-from grpo_recipes.engines.slurm_job import SubmittedJob, clean_environment, is_queued, read_job, remember
+from grpo_recipes.engines.slurm_job import JobState, SubmittedJob, clean_environment, is_queued, read_job, remember
 
 
 def test_a_machine_that_submits_no_jobs_is_told_where_to_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -30,6 +30,16 @@ def test_a_job_that_slurm_cannot_be_asked_about_counts_as_queued(
     remember(str(tmp_path), SubmittedJob("7"))
     monkeypatch.setenv("PATH", str(tmp_path))
     assert is_queued(str(tmp_path))
+
+
+@pytest.mark.parametrize("state", ["PENDING", "RUNNING", "SUSPENDED", "STOPPED", "COMPLETING", "REQUEUED", "RESIZING"])
+def test_a_job_that_can_continue_has_not_ended(state: str) -> None:
+    assert not JobState(state).has_ended
+
+
+@pytest.mark.parametrize("state", ["", "COMPLETED", "CANCELLED", "TIMEOUT", "PREEMPTED", "NODE_FAIL", "OUT_OF_MEMORY"])
+def test_a_job_that_slurm_has_ended_or_forgotten_has_ended(state: str) -> None:
+    assert JobState(state).has_ended
 
 
 def test_what_an_outer_job_says_stays_outside(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,7 @@
 """A process that hangs is ended by the program that watches it, and no other process is."""
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -109,11 +110,29 @@ def test_a_late_step_is_known_to_its_process(started: Callable[..., "subprocess.
 @pytest.mark.processes
 def test_a_suspended_process_has_not_hung(started: Callable[..., "subprocess.Popen[str]"], tmp_path: Path) -> None:
     process = started("os.kill(os.getpid(), signal.SIGSTOP)")
-    program_beside(process)
+    program = program_beside(process)
     time.sleep(6)
     process.send_signal(signal.SIGCONT)
     assert process.wait(timeout=180) == 0
+    assert is_gone(program)
     assert record(tmp_path)["status"] == "running"
+    assert not (tmp_path / "stalled").exists(), "it was not found late either"
+
+
+@pytest.mark.processes
+def test_nor_has_one_of_a_job_that_is_suspended_as_a_whole(
+    started: Callable[..., "subprocess.Popen[str]"], tmp_path: Path
+) -> None:
+    process = started("os.kill(os.getpid(), signal.SIGSTOP); time.sleep(0.5)", seconds=5)
+    program = program_beside(process)
+    time.sleep(2)  # it counts from its first look on
+    os.kill(program, signal.SIGSTOP)
+    time.sleep(7)
+    process.send_signal(signal.SIGCONT)
+    os.kill(program, signal.SIGCONT)
+    assert process.wait(timeout=180) == 0
+    assert is_gone(program)
+    assert not (tmp_path / "stalled").exists()
 
 
 @pytest.mark.parametrize(
