@@ -121,8 +121,11 @@ def test_a_judge_that_gives_no_score_makes_no_row_hard(
     profile: Profile, sums: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    first = rows_of(sums)[0]["question"]
-    with endpoint(sums_right) as served, endpoint(lambda body: "x" if first in asked_text(body) else "1") as judge:
+    unjudged = [rows_of(sums)[0]["question"]]
+    with (
+        endpoint(sums_right) as served,
+        endpoint(lambda body: "x" if unjudged[-1] in asked_text(body) else "1") as judge,
+    ):
         how = {"base_url": judge.url, "model": "m", "prompt": "{{ question }}{{ completion }}", "retries": 0}
         values: dict[str, Any] = {"rewards": [{"judge": how}], "evaluation.passes.reward": "judge"}
         words = (
@@ -136,9 +139,15 @@ def test_a_judge_that_gives_no_score_makes_no_row_hard(
             _sha256(f"judge {judge.url} None"),
         )
         done = profile("-o", "rows.jsonl", *words, **values)
+        unjudged.append("")  # every answer
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "another cache"))
+        without = profile("-o", "none.jsonl", *words, **values)
     assert done.code == 0, done.err
     assert [row["pass_rate"] for row in rows_of(tmp_path / "rows.jsonl")] == [None, 1.0]
     assert "not judged" in done.out
+    assert without.code == 3, without.out
+    assert "reward judge gave no score to at least one answer of each row" in without.err
+    assert not (tmp_path / "none.jsonl").exists()
 
 
 @pytest.mark.stack

@@ -1,6 +1,7 @@
 """What the judged rows of an evaluation come to."""
 
 import dataclasses
+import math
 from typing import Any
 
 import pytest
@@ -171,6 +172,19 @@ def test_what_lacks_a_judges_score_is_not_the_best() -> None:
     assert best.is_better({"step": 1, **summary(WHOLE, with_judge())})
     assert not best.is_better({"step": 2, **summary(LACKING, with_judge())})
     assert (best.step, best.since) == (1, 0), "it is neither better nor one more without a gain"
+
+
+def test_a_row_has_no_rate_without_a_finite_number() -> None:
+    plan = plan_with(**SAMPLED)
+    nothing = (None, None)
+    rows = judged(nothing, nothing, (math.inf, 0.0), (1.0, 0.0), (1.0, 0.0), nothing, (1.0, 0.0), nothing, samples=2)
+    rows[-1] = dataclasses.replace(rows[-1], completion="")  # of a server
+    assert rates(rows, plan) == [
+        {"pass_rate": None, "reward_mean": None, "reward_std": None},
+        {"pass_rate": 1.0, "reward_mean": None, "reward_std": None},
+        {"pass_rate": 0.5, "reward_mean": 1.0, "reward_std": None},
+        {"pass_rate": None, "reward_mean": 1.0, "reward_std": None},
+    ]
 
 
 def test_a_missing_score_of_what_passes_is_no_failure() -> None:
