@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -144,11 +145,22 @@ def test_a_run_whose_groups_vary_is_the_one_without_resampling(
     assert {0.0} <= set(told) <= {0.0, None}
 
 
-def test_groups_that_never_vary_stay(plan: Callable[..., Changes], trained: Callable[..., Trained]) -> None:
-    runs = [trained(plan(rounds, NEVER), user=user(NEVER)) for rounds in (0, ROUNDS)]
+def test_groups_that_never_vary_stay(
+    plan: Callable[..., Changes], trained: Callable[..., Trained], sums: Path, tmp_path: Path
+) -> None:
+    """Of seven rows a generation takes two and then, in pairs, the other five; the last pair lacks one."""
+    rows = {json.loads(line)["answer"]: line for line in sums.read_text().splitlines(keepends=True)}
+    (tmp_path / "few.jsonl").write_text("".join([*rows.values()][:7]))
+    data = planned_data(tmp_path / "few.jsonl")
+    runs = [trained(plan(rounds, NEVER, data=data), user=user(NEVER)) for rounds in (0, ROUNDS)]
     assert [run.exit_code for run in runs] == [0, 0], runs[1].output
     steps = events(runs[1].folder, "step")
-    assert [step["resample/groups_redrawn"] for step in steps] == [GROUPS * ROUNDS] * STEPS
+    calls = [call[::SIZE] for call in seen(runs[1].folder)]
+    assert [len(call) for call in calls] == [2, 2, 2, 1] * STEPS
+    of_generations = [set(chain(*calls[start : start + 4])) for start in range(0, len(calls), 4)]
+    assert [len(answers) for answers in of_generations] == [7] * STEPS, "each row once"
+    assert [step["resample/prompts"] for step in steps] == [7] * STEPS
+    assert [step["resample/groups_redrawn"] for step in steps] == [5] * STEPS
     assert [(step["resample/groups_left"], step["resample/rounds"]) for step in steps] == [(GROUPS, ROUNDS)] * STEPS
     assert trained_prompts(runs[1].folder) == trained_prompts(runs[0].folder)
 
