@@ -1,13 +1,14 @@
 """Measures what a GRPO step costs with TRL's padding and with grpo-run's defaults; `--write` makes padding.md.
 
     python benchmarks/padding.py [--model FOLDER] [--profiles gsm8k,math,tools] [--groups 8] [--device cuda] [--write]
-    python benchmarks/padding.py --model FOLDER --profiles natural [--rows 4] [--rounding]
+    python benchmarks/padding.py --model FOLDER --profiles natural,sums [--groups 4] [--rows 4] [--rounding]
     python benchmarks/padding.py --rows 4
     python benchmarks/padding.py --count 1xH100-80GB --groups 32
 
 Both train on the same completions, whose lengths are drawn from a profile, or which the model itself makes, at most 192
-tokens of each (`natural`): 8 for each prompt, beta 0.04, float32, one thread. The defaults are less padding (SHM025)
-and the automatic micro-batch of a CPU (BAT001); TRL gets the micro-batch that is fastest for it on the first 8 rows.
+tokens of each (`natural`, `sums`): 8 for each prompt, beta 0.04, float32, one thread. The defaults are less padding
+(SHM025) and the automatic micro-batch of a CPU (BAT001); TRL gets the micro-batch that is fastest for it on the first 8
+rows.
 Counted are the tokens that the policy and the reference model compute, the processor time of scoring and of the update,
 and the peak of resident memory, each way in its own process; the gradients are compared. --rows gives both ways
 micro-batches of one size. --rounding also cuts the step in other ways and computes it in float64. Without --model a
@@ -62,6 +63,9 @@ QUESTIONS = [
     "What is the capital of France?",
     "Explain to a child why it rains.",
 ]
+SUMS = [f"Give only the result.\n{first} + {second} = ?" for first, second in ((6, 10), (15, 10), (18, 3), (7, 12))]
+ASKED = {"natural": (QUESTIONS, 1.0), "sums": (SUMS, 0.6)}
+"""Questions, and the temperature of the answers; sums are those of `make real`."""
 PROFILES = {
     "gsm8k": Profile((60, 220), 180, 0.45, 512),
     "math": Profile((60, 220), 400, 0.8, 2048),
@@ -97,7 +101,10 @@ def rows_of(name: str, groups: int, model_folder: Path) -> list[Row]:
     from transformers import AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(model_folder)
-    return natural(groups, model_folder, tokenizer) if name == "natural" else drawn(PROFILES[name], groups, tokenizer)
+    if name not in ASKED:
+        return drawn(PROFILES[name], groups, tokenizer)
+    conversations, temperature = ASKED[name]
+    return answered(conversations[:groups], temperature, model_folder, tokenizer)
 
 
 def drawn(profile: Profile, groups: int, tokenizer: Any) -> list[Row]:
@@ -113,22 +120,28 @@ def drawn(profile: Profile, groups: int, tokenizer: Any) -> list[Row]:
     return rows
 
 
-def natural(groups: int, model_folder: Path, tokenizer: Any) -> list[Row]:
-    """Answers to questions at temperature 1, the same at each call."""
+def answered(questions: list[str], temperature: float, model_folder: Path, tokenizer: Any) -> list[Row]:
+    """What the model answers, the same at each call. A system prompt stands before the first line break."""
     import torch
     from transformers import AutoModelForCausalLM
 
     model = AutoModelForCausalLM.from_pretrained(model_folder, dtype=torch.float32)
     torch.manual_seed(0)
     rows = []
-    for question in QUESTIONS[:groups]:
-        text = tokenizer.apply_chat_template(
-            [{"role": "user", "content": question}], add_generation_prompt=True, tokenize=False
-        )
+    for question in questions:
+        system, _, asks = question.rpartition("\n")
+        messages = [{"role": "system", "content": system}] if system else []
+        messages.append({"role": "user", "content": asks})
+        text = tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=False)
         asked = tokenizer(text, return_tensors="pt", add_special_tokens=False)
         width = asked["input_ids"].shape[1]
         made = model.generate(
-            **asked, do_sample=True, top_k=0, max_new_tokens=NATURAL_TOKENS, num_return_sequences=GENERATIONS
+            **asked,
+            do_sample=True,
+            top_k=0,
+            temperature=temperature,
+            max_new_tokens=NATURAL_TOKENS,
+            num_return_sequences=GENERATIONS,
         )
         for ids in made[:, width:].tolist():
             end = ids.index(tokenizer.eos_token_id) + 1 if tokenizer.eos_token_id in ids else len(ids)
@@ -411,7 +424,7 @@ def ways_of(name: str, rows: list[Row], model: Path, work: Path, options: argpar
     """The ways to compare."""
     if options.device == "cuda":
         return ON_A_GPU
-    longest = NATURAL_TOKENS if name == "natural" else PROFILES[name].longest
+    longest = NATURAL_TOKENS if name in ASKED else PROFILES[name].longest
     trl, own = options.rows, options.rows
     if options.rows is None:
         trl, own = fastest_rows(model, rows, work), default_rows(longest, options.groups, str(model.resolve()), work)
@@ -431,7 +444,7 @@ def main() -> None:
     parser.add_argument("--count", metavar="GPUS", help="count tokens on such a machine, 1xH100-80GB, without training")
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
-    if options.write and (options.rows is not None or "natural" in options.profiles):
+    if options.write and (options.rows is not None or not PROFILES.keys() >= set(options.profiles.split(","))):
         parser.error("--write writes the table of drawn lengths with the defaults")
     os.environ |= {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_VERBOSITY": "error"}
     if options.device == "cpu":
