@@ -18,7 +18,7 @@ from grpo_recipes.contract.secrets.redact import redact
 from grpo_recipes.explain.pages import known_ids
 from grpo_recipes.resolve.fixes.fixes import Again, Fixes, fixes
 from grpo_recipes.resolve.resolve import Resolution, plan_of
-from grpo_recipes.yaml.page import read_recipe
+from grpo_recipes.yaml.files import read_recipe
 
 SUGGESTED = "suggested"
 

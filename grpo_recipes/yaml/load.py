@@ -11,8 +11,10 @@ from yaml import MarkedYAMLError, YAMLError
 
 from grpo_recipes.contract.findings.finding import Finding, Mark, Path, by_place
 from grpo_recipes.yaml import ids
-from grpo_recipes.yaml.nodes import Node, Reader
-from grpo_recipes.yaml.page import Page, find_forbidden, page_of, read_recipe, visible_text
+from grpo_recipes.yaml.files import read_recipe
+from grpo_recipes.yaml.ids import refusal
+from grpo_recipes.yaml.nodes import Reader
+from grpo_recipes.yaml.page import Page, find_forbidden, page_of, visible_text
 from grpo_recipes.yaml.refusals import GivenUp
 from grpo_recipes.yaml.syntax import missing_space, syntax_finding
 
@@ -77,17 +79,21 @@ def load_text(text: str, file: str) -> tuple[Document | None, list[Finding]]:
     is_mapping = root is not None and isinstance(root.value, dict)
     if (not complete or (root is not None and not is_mapping)) and (other := script(text)) is not None:
         kind, line, fix = other
-        because = (f"a recipe is YAML{'' if kind == 'TOML' else ', and grpo-run does not run the script'}",)
-        message = f"the file is {kind}, not a recipe"
-        return None, [Finding(ids.NOT_A_MAPPING, "error", message, "", page.mark(line, 0, 1 << 30), because, fix)]
+        because = f"a recipe is YAML{'' if kind == 'TOML' else ', and grpo-run does not run the script'}"
+        mark = page.mark(line, 0, 1 << 30)
+        return None, [refusal(ids.NOT_A_MAPPING, f"the file is {kind}, not a recipe", mark, fix, because)]
     if not complete:
         return None, findings
     if root is None or root.value is None:
-        because = ("it holds no value, at most comments",)
-        mark = page.mark(0, 0, 1)
-        return None, [Finding(ids.EMPTY, "error", "the file is empty", "", mark, because, "grpo-run init writes one")]
+        because = "it holds no value, at most comments"
+        fix = "grpo-run init writes one"
+        return None, [refusal(ids.EMPTY, "the file is empty", page.mark(0, 0, 1), fix, because)]
     if not is_mapping:
-        return None, [_not_a_mapping(root, reader)]
+        is_list = isinstance(root.value, list)
+        because = "the file is a list" if is_list else f"the file is one single value: {visible_text(str(root.value))}"
+        written = next(filter(None, map(missing_space, () if is_list else page.lines)), None)
+        fix = written or "write keys with values: `key: value`"
+        return None, [refusal(ids.NOT_A_MAPPING, "the top level is not a mapping", reader.marks[()], fix, because)]
     return Document(file, root.value, reader.marks, frozenset(reader.words)), findings
 
 
@@ -104,10 +110,10 @@ def script(text: str) -> tuple[str, int, str] | None:
 
 def read_value(page: Page, path: Path) -> tuple[Value | None, list[Finding]]:
     """Reads the one-line value of an override; path: its key."""
+    whole = page.mark(0, 0, 1 << 30)
     if "\n" in page.text or "\r" in page.text:
-        because = "YAML would turn a line break into a space"
         fix = 'write \\n inside double quotes: "first\\nsecond"'
-        return None, [_override(page, "the value of an override is one line", because, fix)]
+        return None, [refusal(ids.OVERRIDE_SYNTAX, "the value of an override is one line", whole, fix)]
     reader = Reader(page, path)
     findings, complete = _read(reader)
     root, event = reader.root, reader.root_event
@@ -116,26 +122,27 @@ def read_value(page: Page, path: Path) -> tuple[Value | None, list[Finding]]:
     if page.text[root.end if root else 0 :].strip():
         because = "YAML takes # after a space as the start of a comment"
         message = "the end of the override's value would be dropped"
-        return None, [_override(page, message, because, "write the value in quotes")]
+        return None, [refusal(ids.OVERRIDE_SYNTAX, message, whole, "write the value in quotes", because)]
     if root is None or event is None:
         return Value(None, {path: page.mark(0, 0, 0)}, set()), findings
     if isinstance(root.value, list | dict) and not event.flow_style:
-        because = "lists and mappings are written [a, b] and {key: value} there"
         message = "the value of an override is not a scalar, [list] or {mapping}"
-        return None, [_override(page, message, because, "write the text in quotes, or the brackets around it")]
+        fix = "write the text in quotes, or the brackets around it"
+        return None, [refusal(ids.OVERRIDE_SYNTAX, message, whole, fix)]
     return Value(root.value, reader.marks, reader.words), findings
-
-
-def _override(page: Page, message: str, because: str, fix: str) -> Finding:
-    return Finding(ids.OVERRIDE_SYNTAX, "error", message, "", page.mark(0, 0, 1 << 30), (because,), fix)
 
 
 def _read(reader: Reader) -> tuple[list[Finding], bool]:
     """All findings of a page, and whether it was read completely."""
     page, findings = reader.page, reader.refuse.findings
-    refused = _unreadable_character(page) or _directive(page)
-    if refused is not None:
-        return [refused], False
+    forbidden = find_forbidden(page.text)
+    if forbidden is not None:
+        mark = page.mark_at(forbidden.start())
+        name = "a NUL byte: it is binary" if forbidden[0] == "\0" else f"the character U+{ord(forbidden[0]):04X}"
+        return [refusal(ids.NOT_TEXT, f"the text contains {name}", mark, "remove it")], False
+    directive = _directive(page)
+    if directive is not None:
+        return [directive], False
     try:
         return by_place(reader.read()), True
     except GivenUp:
@@ -144,39 +151,15 @@ def _read(reader: Reader) -> tuple[list[Finding], bool]:
         finding = syntax_finding(error, page)
     except YAMLError as error:
         message = f"the text is not YAML: {visible_text(str(error), 80)}"
-        finding = Finding(ids.SYNTAX, "error", message, "", page.mark(0, 0, 1), (), "save the file as UTF-8 text")
+        finding = refusal(ids.SYNTAX, message, page.mark(0, 0, 1), "save the file as UTF-8 text")
     line = finding.mark.line if finding.mark else 0
     return by_place([*(f for f in findings if f.mark is None or f.mark.line != line), finding]), False
-
-
-def _not_a_mapping(root: Node, reader: Reader) -> Finding:
-    because, fix = "the file is a list", "write keys with values: `key: value`"
-    if not isinstance(root.value, list):
-        because = f"the file is one single value: {visible_text(str(root.value))}"
-        written = next((line for line in map(missing_space, reader.page.lines) if line), None)
-        if written is not None:
-            because, fix = "a colon without a space after it does not end a key", written
-    message = "the top level is not a mapping"
-    return Finding(ids.NOT_A_MAPPING, "error", message, "", reader.marks[()], (because,), fix)
-
-
-def _unreadable_character(page: Page) -> Finding | None:
-    match = find_forbidden(page.text)
-    if match is None:
-        return None
-    before = page_of(page.text[: match.start()] + ".", "").lines
-    mark = page.mark(len(before) - 1, len(before[-1]) - 1, len(before[-1]))
-    because = ("a recipe is UTF-8 text without control characters",)
-    name = "a NUL byte: it is binary" if match[0] == "\0" else f"the character U+{ord(match[0]):04X}"
-    return Finding(ids.NOT_TEXT, "error", f"the text contains {name}", "", mark, because, "remove it")
 
 
 def _directive(page: Page) -> Finding | None:
     for number, line in enumerate(page.lines):
         if line.startswith("%") and line.split("#")[0].split() != ["%YAML", "1.2"]:
-            mark = page.mark(number, 0, len(line))
-            because = ("every recipe is read as YAML 1.2, without tags",)
-            return Finding(ids.DIRECTIVE, "error", "a directive starts here", "", mark, because, "remove the line")
+            return refusal(ids.DIRECTIVE, "a directive starts here", page.mark(number, 0, len(line)), "remove the line")
         if line.strip() and not line.startswith(("%", "#")):
             return None
     return None

@@ -4,8 +4,9 @@ import json
 import re
 from typing import Any, NamedTuple
 
-from grpo_recipes.contract.findings.finding import Finding, Mark, Path, below, path_text
+from grpo_recipes.contract.findings.finding import Finding, Mark, Path, below, path_text, value_at
 from grpo_recipes.yaml import ids
+from grpo_recipes.yaml.ids import refusal
 from grpo_recipes.yaml.load import Value, read_value
 from grpo_recipes.yaml.page import Page, printable, visible_text
 
@@ -75,10 +76,13 @@ def _extend(
     """Adds the items to the list; if there is none, adds a finding and uses the items as the list."""
     old, more = container.get(key), value[EXTEND]
     if not isinstance(more, list):
-        tree.findings.append(_not_items(path, more, above.marks[path]))
+        because = f"extend takes a list of items to add, not {visible_text(str(more))}"
+        tree.findings.append(_not_extended(path, "is extended with no list", "{extend: [...]}", above, because))
         return
     if not isinstance(old, list):
-        tree.findings.append(_no_list(path, old, above.marks[path]))
+        there = "no parent has one" if old is None else f"its value is {visible_text(str(old))}"
+        because = f"extend adds to the list of a file named by extends; {there}"
+        tree.findings.append(_not_extended(path, "has no list to extend", "[...]", above, because))
         _forget(old, path, tree)
         old = []
     container[key] = [*old, *more]
@@ -89,19 +93,10 @@ def _extend(
             _take_mark(target, written, tree, above)
 
 
-def _no_list(path: Path, old: object, mark: Mark) -> Finding:
-    name = visible_text(path_text(path), 80)
-    there = "no parent has one" if old is None else f"its value is {visible_text(str(old))}"
-    because = (f"extend adds to the list of a file named by extends; {there}",)
-    fix = f"{visible_text(str(path[-1]), 80)}: [...]"
-    return Finding(ids.EXTEND_NO_LIST, "error", f"{name} has no list to extend", path_text(path), mark, because, fix)
-
-
-def _not_items(path: Path, items: object, mark: Mark) -> Finding:
-    message = f"{visible_text(path_text(path), 80)} is extended with something other than a list"
-    because = (f"extend takes a list of items to add, not {visible_text(str(items))}",)
-    fix = f"{visible_text(str(path[-1]), 80)}: {{extend: [...]}}"
-    return Finding(ids.EXTEND_NO_LIST, "error", message, path_text(path), mark, because, fix)
+def _not_extended(path: Path, problem: str, value: str, above: Tree | Value, because: str) -> Finding:
+    fix = f"{visible_text(str(path[-1]), 80)}: {value}"
+    message = f"{visible_text(path_text(path), 80)} {problem}"
+    return refusal(ids.EXTEND_NO_LIST, message, above.marks[path], fix, because, path)
 
 
 def _take_mark(target: Path, written: Path, tree: Tree, above: Tree | Value) -> None:
@@ -122,7 +117,6 @@ MAX_DEPTH = 32
 _KEY = r"[^\s.\[\]=:,{}'\"]+"
 _PATH = rf"{_KEY}(?:\.{_KEY}|\[[0-9]{{1,6}}\])*"
 _PART = rf"\[([0-9]+)\]|\.?({_KEY})"
-_FORM = "an override is key=value, as in grpo.beta=0.04 or rewards[0].weight=0.5"
 
 
 class Override(NamedTuple):
@@ -139,16 +133,16 @@ def read_override(text: str) -> tuple[Override | None, list[Finding]]:
     whole = Page(OVERRIDE_FILE, text, [printable(text)])
     if not equals or not re.fullmatch(_PATH, written) or not written.isprintable():
         what = f"{visible_text(written, 40)} is not a key" if equals else f"{visible_text(text, 40)} has no ="
-        return None, [_refusal(ids.OVERRIDE_SYNTAX, what, "", whole.mark(0, 0, len(written)), _FORM, "key=value")]
+        return None, [refusal(ids.OVERRIDE_SYNTAX, what, whole.mark(0, 0, len(written)), "key=value")]
     path: Path = tuple(int(match[1]) if match[1] else match[2] for match in re.finditer(_PART, written))
     mark = whole.mark(0, 0, len(text.rstrip()))
     if len(path) > MAX_DEPTH:
         because = f"it has {len(path):,} parts; a recipe needs fewer than ten"
-        return None, [_refusal(ids.OVERRIDE_PLACE, f"more than {MAX_DEPTH} keys in a row", "", mark, because, _FORM)]
+        return None, [refusal(ids.OVERRIDE_PLACE, f"more than {MAX_DEPTH} keys in a row", mark, "key=value", because)]
     if path[0] == "extends":
         because = "a parent's place is relative to the file that names it"
         fix = "write extends into the recipe"
-        return None, [_refusal(ids.OVERRIDE_PLACE, "extends cannot be overridden", "extends", mark, because, fix)]
+        return None, [refusal(ids.OVERRIDE_PLACE, "extends cannot be overridden", mark, fix, because, path[:1])]
     if value.lstrip().startswith(("{{", "{%")):  # a template, which is text; shells remove the quotes that YAML needs
         value = json.dumps(value.strip(), ensure_ascii=False)
     read, findings = read_value(Page(OVERRIDE_FILE, value, [printable(value)], written + "="), path)
@@ -163,62 +157,39 @@ def apply_override(tree: Tree, override: Override) -> Finding | None:
 
     Missing mappings on the way are made; a missing list or item is a finding and changes nothing.
     """
-    finding = _place_finding(tree, override)
-    if finding is not None:
-        return finding
+    inner: object = tree.values
+    for depth, part in enumerate(override.path):
+        is_there = part < len(inner) if isinstance(part, int) and isinstance(inner, list) else False
+        if not is_there and not (isinstance(part, str) and isinstance(inner, dict)):
+            return _no_place(inner, override, depth)
+        inner = value_at(inner, (part,))
+        inner = {} if inner is None else inner
     container: Any = tree.values
     for depth, part in enumerate(override.path[:-1], 1):
-        inner = container.get(part) if isinstance(container, dict) else container[part]
-        if inner is None:
-            inner = container[part] = {}
+        if value_at(container, (part,)) is None:
+            container[part] = {}
         tree.marks.setdefault(override.path[:depth], override.mark)
-        container = inner
+        container = container[part]
     put(container, override.path[-1], override.value.value, override.path, tree, override.value)
     return None
 
 
-def _place_finding(tree: Tree, override: Override) -> Finding | None:
-    container: object = tree.values
-    for depth, part in enumerate(override.path):
-        finding = _part_finding(container, part, override, depth)
-        if finding is not None:
-            return finding
-        inner = container[part] if isinstance(container, list) and isinstance(part, int) else None
-        inner = container.get(part) if isinstance(container, dict) else inner
-        container = {} if inner is None else inner
-    return None
+def _no_place(container: object, override: Override, depth: int) -> Finding:
+    """The finding for a part of a path that a list, a mapping or a value does not have.
 
-
-def _part_finding(container: object, part: str | int, override: Override, depth: int) -> Finding | None:
-    above, key = path_text(override.path[:depth]), path_text(override.path)
-    if isinstance(part, str):
-        if isinstance(container, dict):
-            return None
-        what = "a list" if isinstance(container, list) else f"the single value {visible_text(str(container), 40)}"
-        fix = _in_item(part, override, depth, container) if isinstance(container, list) else f"{above}={{{part}: ...}}"
-        message, because = f"{visible_text(above, 40)} has no keys", f"it is {what}"
-    elif not isinstance(container, list):
-        message, because = f"{visible_text(above, 40)} has no items", "it is not a list in the recipe"
-        fix = f"{above}=[...]"
-    elif part < len(container):
-        return None
-    else:
-        count = len(container)
-        message = f"{visible_text(above, 40)} has no item {part}"
-        because = f"it has {count} item{'' if count == 1 else 's'}, counted from 0"
-        fix = f"{above}[{count - 1}]" if count else f"{above}=[...]"
-    return _refusal(ids.OVERRIDE_PLACE, message, key, override.mark, because, visible_text(fix, 100))
-
-
-def _in_item(part: str, override: Override, depth: int, container: list[Any]) -> str:
-    """The whole override with an index: `rewards.1.weight` means the second item, `rewards.weight` names none."""
-    path = override.path
-    number = int(part) if part.isascii() and part.isdigit() else None
-    meant = (*path[:depth], 0, *path[depth:]) if number is None else (*path[:depth], number, *path[depth + 1 :])
-    if number is not None and number >= len(container):
-        return f"{path_text(path[:depth])}[{len(container) - 1}]" if container else f"{path_text(path[:depth])}=[...]"
-    return f"{path_text(meant)}={override.mark.line_text.partition('=')[2]}"
-
-
-def _refusal(rule: str, message: str, key: str, mark: Mark, because: str, fix: str) -> Finding:
-    return Finding(rule, "error", message, visible_text(key, 200), mark, (because,), fix)
+    The fix has an index: `rewards.1.weight` means the second item; `rewards.weight` names none, and gets the first.
+    """
+    path, part = override.path, override.path[depth]
+    above, is_list = path_text(path[:depth]), isinstance(container, list)
+    kind = "a mapping" if isinstance(container, dict) else f"the single value {visible_text(str(container), 40)}"
+    fix = f"{above}=[...]" if is_list or isinstance(part, int) else f"{above}={{{part}: ...}}"
+    if isinstance(container, list):
+        kind = f"a list of {len(container)} items, counted from 0"
+        is_index = isinstance(part, int) or re.fullmatch("[0-9]{1,6}", part) is not None
+        index = min(int(part), len(container) - 1) if is_index else 0
+        if container:
+            meant = (*path[:depth], index, *path[depth + is_index :])
+            fix = f"{path_text(meant)}={override.mark.line_text.partition('=')[2]}"
+    named = f"{'item' if isinstance(part, int) else 'key'} {visible_text(str(part), 40)}"
+    message = f"{visible_text(above, 40)} has no {named}"
+    return refusal(ids.OVERRIDE_PLACE, message, override.mark, visible_text(fix, 100), f"it is {kind}", path)

@@ -198,7 +198,7 @@ class Reader:
             parent.key = self.refuse.invisible_in_key(event, self._path())
         elif not event.style and event.value == "<<":
             fix = "put the shared part into a separate file and write at the top level: extends: base.yaml"
-            self.refuse.add(ids.MERGE_KEY, "the key << is not allowed", self._path(), self.refuse.mark(event), fix)
+            self.refuse.add(ids.MERGE_KEY, "the key << is not allowed", event, self._path(), fix)
             parent.key = None
         elif not event.style and not isinstance(read_plain(event.value), str):
             self.refuse.key_not_text(event, self._path(), event.value)

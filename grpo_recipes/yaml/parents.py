@@ -13,6 +13,8 @@ import grpo_recipes
 from grpo_recipes.contract.findings.finding import Finding, Mark
 from grpo_recipes.contract.findings.wording import join_items, nearest_words
 from grpo_recipes.yaml import ids
+from grpo_recipes.yaml.files import SUFFIXES
+from grpo_recipes.yaml.ids import refusal
 from grpo_recipes.yaml.page import visible_text
 
 ANCHOR = "quickstart.yaml"
@@ -20,7 +22,7 @@ DISTRIBUTION = "grpo-recipes"
 PREFIX = f"{DISTRIBUTION}:"
 CATALOGUE = "catalogue"
 BASES = "bases"
-SUFFIXES = (".yaml", ".yml")
+KEY = ("extends",)
 MAX_PARENTS = 8
 MOST_NAMES = 20
 
@@ -44,17 +46,20 @@ def _place(child: Place, written: object, mark: Mark) -> Place | Finding:
     Only YAML files are read, even through a link: content of a recipe is printed, and any other file may hold secrets.
     """
     if not isinstance(written, str) or not written or "\0" in written:
-        return _no_name(mark)
+        because = "it takes the path of one file, or grpo-recipes:NAME"
+        message = "extends does not name a file"
+        return refusal(ids.EXTENDS_VALUE, message, mark, "extends: base.yaml", because, KEY)
     if written.startswith(PREFIX):
         return _find_shipped(written, mark)
-    beside = Place(_beside(child.name, written), _beside(child.path, written))
+    name, path = (os.path.join(os.path.dirname(file), written) for file in child)
     for suffix in ("",) if written.endswith(SUFFIXES) else SUFFIXES:
-        if os.path.exists(beside.path + suffix):
-            file = Place(beside.name + suffix, beside.path + suffix)
-            return _with_shipped_name(file, child) if _leads_to_yaml(file) else _no_yaml(file, mark)
-    if os.path.isdir(beside.path):
-        return beside  # the reader refuses it as a directory
-    return _missing(written, beside, child, mark)
+        file = Place(name + suffix, path + suffix)
+        if os.path.isdir(file.path) or (os.path.realpath(file.path).endswith(SUFFIXES) and os.path.exists(file.path)):
+            return _with_shipped_name(file, child)
+        if os.path.exists(file.path):
+            message = f"{visible_text(file.name, 80)} is a link to a file that is not .yaml"
+            return refusal(ids.EXTENDS_VALUE, message, mark, "put the recipe itself there", path=KEY)
+    return Place(name, path) if os.path.isdir(path) else _missing(written, Place(name, path), child, mark)
 
 
 def _chain_finding(parent: Place, chain: Sequence[Place], mark: Mark) -> Finding | None:
@@ -65,16 +70,13 @@ def _chain_finding(parent: Place, chain: Sequence[Place], mark: Mark) -> Finding
         names = [link.name for link in chain[paths.index(real) :]]
         circle = " -> ".join(visible_text(os.path.basename(name), 20) for name in [*names[:4], names[0]])
         message = "the files extend each other in a circle" if len(names) > 1 else "the file extends itself"
-        return _finding(ids.EXTENDS_CYCLE, message, mark, f"the circle is {circle}", "remove one extends of the circle")
+        fix = "remove one extends of the circle"
+        return refusal(ids.EXTENDS_CYCLE, message, mark, fix, f"the circle is {circle}", KEY)
     if len(chain) > MAX_PARENTS:
         message = f"more than {MAX_PARENTS} files are chained by extends"
         because = f"{visible_text(chain[0].name)} reaches this file after {MAX_PARENTS} others"
-        return _finding(ids.EXTENDS_TOO_DEEP, message, mark, because, "put some of them into one file")
+        return refusal(ids.EXTENDS_TOO_DEEP, message, mark, "put some of them into one file", because, KEY)
     return None
-
-
-def _beside(file: str, written: str) -> str:
-    return os.path.join(os.path.dirname(file), written)
 
 
 def _with_shipped_name(parent: Place, child: Place) -> Place:
@@ -88,68 +90,38 @@ def _with_shipped_name(parent: Place, child: Place) -> Place:
     return Place(f"{PREFIX}{stem}" if folder == own else parent.path, parent.path)
 
 
-def _leads_to_yaml(file: Place) -> bool:
-    return os.path.isdir(file.path) or os.path.realpath(file.path).endswith(SUFFIXES)
-
-
 def _find_shipped(written: str, mark: Mark) -> Place | Finding:
     name = written.removeprefix(PREFIX).removesuffix(".yaml")
     known = shipped_files() | shipped_bases()
     if name in known:
         return Place(PREFIX + name, str(known[name]))
-    message = f"no shipped recipe is named {visible_text(name)}"
-    if not known:
-        because, fix = "the shipped recipes are not installed", "install the package grpo-recipes from its wheel"
-        return _finding(ids.EXTENDS_VALUE, message, mark, because, fix)
     near = nearest_words(name[:100], known, cutoff=0.5)
     fix = f"extends: {PREFIX}{near[0]}" if near else "grpo-run init --list shows them"
-    return _finding(ids.EXTENDS_VALUE, message, mark, f"there are {_names_text(known)}", fix)
-
-
-def _no_name(mark: Mark) -> Finding:
-    because = "it takes the path of one file, or grpo-recipes:NAME"
-    return _finding(ids.EXTENDS_VALUE, "extends does not name a file", mark, because, "extends: base.yaml")
-
-
-def _no_yaml(file: Place, mark: Mark) -> Finding:
-    message = f"{visible_text(file.name, 80)} is a link to a file that is not .yaml"
-    because = "extends only reads .yaml and .yml files"
-    return _finding(ids.EXTENDS_VALUE, message, mark, because, "put the recipe itself there")
+    because = f"there are {_names_text(known)}" if known else "the shipped recipes are not installed, but in the wheel"
+    return refusal(ids.EXTENDS_VALUE, f"no shipped recipe is named {visible_text(name)}", mark, fix, because, KEY)
 
 
 def _missing(written: str, beside: Place, child: Place, mark: Mark) -> Finding:
-    whole = "" if written.endswith(SUFFIXES) else SUFFIXES[0]
-    there = _recipes_of(os.path.dirname(beside.path) or ".", child)
+    suffix = "" if written.endswith(SUFFIXES) else SUFFIXES[0]
+    folder = os.path.dirname(beside.path) or "."
+    try:
+        names = sorted(name for name in os.listdir(folder)[:1000] if name.endswith(SUFFIXES[0]))
+    except OSError:
+        names = []
+    is_own = os.path.realpath(folder) == os.path.realpath(os.path.dirname(child.path))
+    there = [name[: -len(SUFFIXES[0])] for name in names if not is_own or name != os.path.basename(child.path)]
     stem = os.path.basename(written).removesuffix(SUFFIXES[0])
     near = nearest_words(stem[:100], there, cutoff=0.5)
-    fix = f"extends: {os.path.join(os.path.dirname(written), near[0] + ('' if whole else SUFFIXES[0]))}" if near else ""
-    if not fix and stem in shipped_files():
-        fix = f"extends: {PREFIX}{stem}"
+    fix = f"extends: {PREFIX}{stem}" if stem in shipped_files() else "check the path"
+    if near:
+        fix = f"extends: {os.path.join(os.path.dirname(written), near[0] + ('' if suffix else SUFFIXES[0]))}"
     because = f"its folder has {_names_text(there)}" if there else "its folder has no recipe, or does not exist"
-    message = f"{visible_text(beside.name + whole, 80)} does not exist"
-    return _finding(ids.UNREADABLE, message, mark, because, visible_text(fix, 100) or "check the path")
-
-
-def _recipes_of(folder: str, child: Place) -> list[str]:
-    """The names of the other .yaml files of a folder, without the suffix."""
-    own = os.path.basename(child.path) if _same_folder(folder, child) else None
-    try:
-        names = sorted(os.listdir(folder)[:1000])
-    except OSError:
-        return []
-    return [name.removesuffix(SUFFIXES[0]) for name in names if name.endswith(SUFFIXES[0]) and name != own]
-
-
-def _same_folder(folder: str, child: Place) -> bool:
-    return os.path.realpath(folder) == os.path.realpath(os.path.dirname(child.path))
+    message = f"{visible_text(beside.name + suffix, 80)} does not exist"
+    return refusal(ids.UNREADABLE, message, mark, visible_text(fix, 100), because, KEY)
 
 
 def _names_text(names: Iterable[str]) -> str:
     return join_items([visible_text(name, 40) for name in names], MOST_NAMES)
-
-
-def _finding(rule: str, message: str, mark: Mark, because: str, fix: str) -> Finding:
-    return Finding(rule, "error", message, "extends", mark, (because,), fix)
 
 
 def shipped_folder() -> Path | None:

@@ -3,9 +3,10 @@
 import re
 from typing import Any, NoReturn
 
-from grpo_recipes.contract.findings.finding import Finding, Mark, Patch, Path, path_text
+from grpo_recipes.contract.findings.finding import Finding, Mark, Patch, Path
 from grpo_recipes.yaml import ids
-from grpo_recipes.yaml.page import Page, page_of, single_quoted, visible_text
+from grpo_recipes.yaml.ids import key_text, refusal
+from grpo_recipes.yaml.page import Page, single_quoted, visible_text
 from grpo_recipes.yaml.scalars import RefusedScalar
 
 Event = Any
@@ -34,72 +35,67 @@ class Refusals:
         self.page = page
         self.findings: list[Finding] = []
 
-    def mark(self, event: Event) -> Mark:
-        """The place of an event, on its first line."""
-        start, end = event.start_mark, event.end_mark
+    def mark(self, event: Event, last: Event = None) -> Mark:
+        """The place of an event, or from it to the last one, on its first line."""
+        start, end = event.start_mark, (last or event).end_mark
         return self.page.mark(start.line, start.column, end.column if end.line == start.line else 1 << 30)
 
     def add(
         self,
         rule: str,
         message: str,
+        where: Event | Mark,
         path: Path,
-        mark: Mark,
         fix: str,
         because: str = "",
         patch: tuple[Patch, ...] = (),
     ) -> None:
         """Adds a finding. because: by default, the meaning of the rule."""
-        because = because or ids.MEANINGS[rule]
-        self.findings.append(Finding(rule, "error", message, key_text(path), mark, (because,), fix, patch))
+        mark = where if isinstance(where, Mark) else self.mark(where)
+        self.findings.append(refusal(rule, message, mark, fix, because, path, patch))
 
     def give_up(self, rule: str, message: str, event: Event, fix: str, path: Path = ()) -> NoReturn:
         """Adds a finding after which nothing more can be read."""
-        self.add(rule, message, path, self.mark(event), fix)
+        self.add(rule, message, event, path, fix)
         raise GivenUp
 
-    def scalar(self, event: Event, path: Path, refusal: RefusedScalar) -> None:
+    def scalar(self, event: Event, path: Path, refused: RefusedScalar) -> None:
         """Reports a plain scalar that YAML readers disagree on."""
-        fix = _entry(path, refusal.written) or "write a text in quotes, a number in decimal digits"
-        self.add(refusal.rule, refusal.message, path, self.mark(event), fix, patch=_patch(path, refusal.value))
-        self.findings[-1] = self.findings[-1]._replace(because=refusal.because)
+        fix = _entry(path, refused.written) or "write a text in quotes, a number in decimal digits"
+        self.add(refused.rule, refused.message, event, path, fix, patch=_patch(path, refused.value))
 
     def tag(self, event: Event, path: Path, text: str | None) -> None:
         """Reports a tag; text: of the tagged scalar, else None."""
-        tag = event.tag.replace("tag:yaml.org,2002:", "!!", 1)
-        fix, patch = f"remove {visible_text(tag, 40)}", _patch((), None)
+        tag = visible_text(event.tag.replace("tag:yaml.org,2002:", "!!", 1), 40)
+        fix, patch = f"remove {tag}", _patch((), None)
         if text is not None and event.tag == STRING_TAG:
             fix, patch = _entry(path, single_quoted(text)) or "write the text in quotes", _patch(path, text)
-        self.add(ids.TAG, f"the tag {visible_text(tag, 40)} is not allowed", path, self.mark(event), fix, patch=patch)
+        self.add(ids.TAG, f"the tag {tag} is not allowed", event, path, fix, patch=patch)
 
     def key_not_text(self, event: Event, path: Path, text: str | None) -> None:
         """Reports a key that is not text; text: of a plain scalar, None for a list, a mapping or an alias."""
-        message = "a list, a mapping or an alias is used as a key"
-        because, fix = "", "write the key as a word"
-        if text is not None:
-            message = f"the key {visible_text(text, 40)} is not text" if text else "a key is empty"
-            fix = f'"{visible_text(text, 40)}":'
-            before = re.search(r"(-?[0-9]+),$", self.page.text[: event.start_mark.index][-20:])
-            if before is not None:
-                because, fix = f"in {{...}} a comma ends the value {before[1]}", f"a decimal point: {before[1]}.{text}"
-        self.add(ids.KEY_NOT_TEXT, message, path, self.mark(event), fix, because)
+        if text is None:
+            message = "a list, a mapping or an alias is used as a key"
+            self.add(ids.KEY_NOT_TEXT, message, event, path, "write the key as a word")
+            return
+        name = visible_text(text, 40)
+        before = re.search(r"(-?[0-9]+),$", self.page.text[: event.start_mark.index][-20:])
+        because = f"in {{...}} a comma ends the value {before[1]}" if before else ""
+        fix = f"a decimal point: {before[1]}.{text}" if before else f'"{name}":'
+        self.add(ids.KEY_NOT_TEXT, f"the key {name or '(empty)'} is not text", event, path, fix, because)
 
     def duplicate_key(self, key: str, lines: list[int], mark: Mark, path: Path) -> None:
         """Reports a duplicate key of a mapping; lines count from 0, mark: of the last one."""
         numbers = ", ".join([str(line + 1) for line in lines[:5]] + ["..."] * (len(lines) > 5))
-        times = "twice" if len(lines) == 2 else f"{len(lines)} times"
-        message, fix = (
-            f"{visible_text(key, 40)} is written {times}, on lines {numbers}",
-            f"keep one {visible_text(key, 40)}",
-        )
-        self.add(ids.DUPLICATE_KEY, message, path, mark, fix)
+        name, times = visible_text(key, 40), "twice" if len(lines) == 2 else f"{len(lines)} times"
+        message = f"{name} is written {times}, on lines {numbers}"
+        self.add(ids.DUPLICATE_KEY, message, mark, path, f"keep one {name}")
 
     def add_unquoted_template(self, start: Event, end: Event, path: Path, text: str) -> None:
         """Reports an unquoted template {{ ... }}, which YAML reads as a mapping with a mapping as its key."""
-        first, last = start.start_mark, end.end_mark
-        mark = self.page.mark(first.line, first.column, last.column if last.line == first.line else 1 << 30)
         fix = _entry(path, double_quoted(text)) or "write the template in quotes"
-        self.add(ids.UNQUOTED_TEMPLATE, UNQUOTED, path, mark, fix, patch=_patch(path, text))
+        mark = self.mark(start, end)
+        self.add(ids.UNQUOTED_TEMPLATE, UNQUOTED, mark, path, fix, patch=_patch(path, text))
 
     def control_characters(self, event: Event, path: Path) -> str:
         """The intended text of a double-quoted scalar; reports an escape that turned into a control character."""
@@ -123,7 +119,7 @@ class Refusals:
         fix = _entry(path, written) if meant is not None else None
         fix = fix or "write the text in single quotes, where a backslash is a backslash"
         patch = _patch(path, meant) if meant else ()
-        self.add(ids.CONTROL_CHARACTER, message, path, self.mark(event), fix, because, patch)
+        self.add(ids.CONTROL_CHARACTER, message, event, path, fix, because, patch)
         return meant or text
 
     def invisible_in_key(self, event: Event, path: Path) -> str:
@@ -132,38 +128,29 @@ class Refusals:
         visible = "".join(character for character in key if character.isprintable())
         hidden = next(character for character in key if not character.isprintable())
         message = f"the key {visible_text(key, 40)} contains the invisible character U+{ord(hidden):04X}"
-        fix = f"{visible_text(visible, 40)}:" if visible else "write the key as a word"
-        self.add(ids.CONTROL_CHARACTER, message, (*path[:-1], visible), self.mark(event), fix)
+        fix = f"{visible_text(visible, 40) or 'name'}:"
+        self.add(ids.CONTROL_CHARACTER, message, event, (*path[:-1], visible), fix)
         return visible
 
     def invisible_in_text(self, event: Event, path: Path) -> None:
         """Warns about the first invisible character of a value, unless it joins letters or emoji."""
         start, text = event.start_mark.index, self.page.text[event.start_mark.index : event.end_mark.index]
-        places = [match for match in re.finditer(_INVISIBLE, text) if match[1]]
-        if not places:
+        hidden = [match for match in re.finditer(_INVISIBLE, text) if match[1]]
+        if not hidden:
             return
         from unicodedata import name  # few recipes have any
 
-        hidden, before = places[0][1], page_of(self.page.text[: start + places[0].start()] + ".", "").lines
-        mark = self.page.mark(len(before) - 1, len(before[-1]) - 1, len(before[-1]))
-        message = f"the text contains the invisible character U+{ord(hidden):04X} {name(hidden, '')}".rstrip()
-        because = ["it is invisible, but the model and the libraries read it"]
-        if len(places) > 1:
-            because.append(f"the text has {len(places)} such characters")
-        fix = f"remove it, or write it as {hidden.encode('unicode_escape').decode()} in double quotes if it is intended"
-        self.findings.append(
-            Finding(ids.CONTROL_CHARACTER, "warning", message, key_text(path), mark, tuple(because), fix)
-        )
+        first = hidden[0][1]
+        message = f"the text contains the invisible character U+{ord(first):04X} {name(first, '')}".rstrip()
+        because = f"the model and the libraries read it; the text has {len(hidden)} such characters"
+        fix = f"remove it, or write it as {first.encode('unicode_escape').decode()} in double quotes if it is intended"
+        mark = self.page.mark_at(start + hidden[0].start())
+        self.findings.append(Finding(ids.CONTROL_CHARACTER, "warning", message, key_text(path), mark, (because,), fix))
 
 
 def double_quoted(text: str) -> str:
     """The text as a YAML scalar in double quotes, or in single ones if that saves escapes."""
     return single_quoted(text) if '"' in text or "\\" in text else f'"{text}"'
-
-
-def key_text(path: Path) -> str:
-    """The key of a path for a finding, cut if it is very long."""
-    return visible_text(path_text(path), 200)
 
 
 def _entry(path: Path, written: str) -> str | None:

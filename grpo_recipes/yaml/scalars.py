@@ -43,7 +43,6 @@ class RefusedScalar(NamedTuple):
 
     rule: str
     message: str
-    because: tuple[str, ...]
     written: str
     value: object
 
@@ -53,13 +52,7 @@ def read_plain(text: str) -> object:
     if text in _CONSTANTS:
         return _CONSTANTS[text]
     if text == "None":
-        return RefusedScalar(
-            ids.PYTHON_NONE,
-            "None is text in YAML, not the empty value",
-            ("the empty value is null; the text is 'None' in quotes",),
-            "null",
-            None,
-        )
+        return RefusedScalar(ids.PYTHON_NONE, "None is text in YAML, not the empty value", "null", None)
     return _number(text) if text[0] in _DIGITS else text
 
 
@@ -68,13 +61,8 @@ def curly_quoted(text: str) -> RefusedScalar | None:
     inner = text[1:-1]
     if len(text) < 2 or text[-1] not in CURLY_QUOTES or CURLY_QUOTES & set(inner):
         return None
-    return RefusedScalar(
-        ids.SYNTAX,
-        f"{text[0]} and {text[-1]} are not quotes in YAML",
-        (f"it would keep them as part of the text: {visible_text(text, 40)}",),
-        json.dumps(inner, ensure_ascii=False),
-        inner,
-    )
+    message = f"{text[0]} and {text[-1]} are not quotes in YAML, but part of the text"
+    return RefusedScalar(ids.SYNTAX, message, json.dumps(inner, ensure_ascii=False), inner)
 
 
 def _number(text: str) -> object:
@@ -101,18 +89,8 @@ def is_underflow(text: str) -> bool:
     return re.match(r"[-+0.]*[1-9]", text) is not None
 
 
-def _quote_advice(text: str) -> str:
-    return "a text of digits is written in quotes" + (f': "{text}"' if len(text) <= 30 else "")
-
-
 def _too_large(text: str) -> RefusedScalar:
-    return RefusedScalar(
-        ids.NUMBER_TOO_LARGE,
-        f"the number {visible_text(text, 40)} is too large",
-        ("integers are kept in 64 bits, floats in IEEE double precision", _quote_advice(text)),
-        f'"{text}"',
-        text,
-    )
+    return RefusedScalar(ids.NUMBER_TOO_LARGE, f"the number {visible_text(text, 40)} is too large", f'"{text}"', text)
 
 
 def _integer(text: str, base: int) -> object:
@@ -123,20 +101,11 @@ def _integer(text: str, base: int) -> object:
 
 
 def _spelling(text: str, value: object) -> RefusedScalar:
-    return RefusedScalar(
-        ids.NUMBER_SPELLING,
-        f"the number {visible_text(text, 40)} is not in plain decimal digits",
-        ("YAML readers disagree about a leading zero, 0o, 0x, 0b and digits with _", _quote_advice(text)),
-        f'"{text}"' if isinstance(value, str) else repr(value),
-        value,
-    )
+    message = f"the number {visible_text(text, 40)} is not in plain decimal digits"
+    written = f'"{text}"' if isinstance(value, str) else repr(value)
+    return RefusedScalar(ids.NUMBER_SPELLING, message, written, value)
 
 
 def _base_sixty(text: str) -> RefusedScalar:
-    return RefusedScalar(
-        ids.BASE_SIXTY,
-        f"{visible_text(text, 40)} is read as a number by some YAML readers and as text by others",
-        ("YAML 1.1 reads it as a base-60 number, YAML 1.2 as text",),
-        f'"{text}"',
-        text,
-    )
+    message = f"{visible_text(text, 40)} is read as a number by some YAML readers and as text by others"
+    return RefusedScalar(ids.BASE_SIXTY, message, f'"{text}"', text)

@@ -1,7 +1,4 @@
-"""Explains the syntax errors that people make daily, and repeats PyYAML's own sentence for the others.
-
-Recognized by the messages of PyYAML 6 and libyaml 0.2.5.
-"""
+"""Repeats PyYAML's sentence for a text that is not YAML, with a fix; recognized by PyYAML 6 and libyaml 0.2.5."""
 
 import re
 
@@ -9,121 +6,57 @@ from yaml import MarkedYAMLError
 
 from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.yaml import ids
-from grpo_recipes.yaml.page import Page, single_quoted, visible_text
+from grpo_recipes.yaml.ids import refusal
+from grpo_recipes.yaml.page import Page, visible_text
 from grpo_recipes.yaml.refusals import MAX_FIX, UNQUOTED, double_quoted
 
+NO_SPACE = "a space is missing after the colon"
 _NO_SPACE = r"\s*(?:- )?([A-Za-z_][\w.-]*):([^\s:/][^\s:]*)\s*"
 _UNQUOTED_TEMPLATE = r"(?:^|[:\[,-]\s+)(\{\{)"
-_TAB = ("a tab where YAML only takes spaces", "YAML indents with spaces", "replace the tab with spaces")
-_OPEN_QUOTE = (
-    "the quote that opens here is not closed",
-    "the text, or a line --- or ..., ends before the closing quote",
-    "close the quote; inside single quotes write '' for one quote",
+# Words of PyYAML's sentence with the fix, tried in order.
+_FIXES = (
+    (r"found unexpected (end|document)", "close the quote; inside single quotes write '' for one quote"),
+    (r"tab character|'\\t'", "indent with spaces, not tabs"),
+    (r"expected ','", "add the comma or the closing bracket; put a text with a bracket in single quotes"),
+    (r"mapping values", "indent the keys of one mapping alike; put a text with a colon and a space in quotes"),
+    (r"expected ':'", "write the line as `key: value`, or in quotes if it continues the text above"),
+    (r"start any token|alphabetic|escape|decimal", "write the value in single quotes"),
+    (r"", "indent the line like those around it, or write the value in single quotes"),
 )
-_SECOND_COLON = (
-    "a second colon with a space after it is on this line",
-    "one line holds one key; a colon and a space inside a text start another",
-    "write the text after the first colon in quotes",
-)
-_INDENTATION = (
-    "the line does not fit the ones above",
-    "the keys of one mapping start in the same column, below it deeper",
-    "start the line in the column of the keys around it",
-)
-
-Words = tuple[str, str, str]
-Place = tuple[int, int]
 
 
 def syntax_finding(error: MarkedYAMLError, page: Page) -> Finding:
-    """The finding for a text that is not YAML."""
-    mark, context = error.problem_mark or error.context_mark, error.context_mark
-    last = len(page.lines) - 1
-    here = (mark.line, mark.column) if mark and mark.line <= last else (last, len(page.lines[last]) if mark else 0)
-    why = " ".join(filter(None, (error.context, error.problem)))
-    text = page.lines[here[0]]
-    template = re.search(_UNQUOTED_TEMPLATE, text[: here[1] + 1])
+    """The finding for a text that is not YAML.
+
+    It is where PyYAML stopped, or, if that is a later line, at the quote, bracket or line that does not end.
+    """
+    mark, context = error.problem_mark, error.context_mark
+    why = f"{error.context or ''} {error.problem}"
+    if mark is None or (context is not None and context.line < mark.line and "block mapping" not in why):
+        mark = context
+    line, column = (mark.line, mark.column) if mark else (0, 0)
+    lines = [*page.lines, ""]
+    text = lines[min(line, len(page.lines))]
+    template = re.search(_UNQUOTED_TEMPLATE, text[: column + 1])
     if template is not None and "quoted" not in why:
         start, end = template.start(1), len(text.rstrip())
         written = double_quoted(text[start:end])
         fix = written if written.isprintable() and len(written) <= MAX_FIX else "write the template in quotes"
-        whole = page.mark(here[0], start, end)
-        return Finding(ids.UNQUOTED_TEMPLATE, "error", UNQUOTED, "", whole, (ids.MEANINGS[ids.UNQUOTED_TEMPLATE],), fix)
-    opened = (context.line, context.column) if context and context.line <= last and "block map" not in why else here
-    spot, (message, because, fix) = _explain(why, page, here, opened)
-    rule = ids.TAG if "tag" in why else ids.SYNTAX
-    return Finding(rule, "error", message, "", page.mark(spot[0], spot[1], spot[1] + 1), (because,), fix)
+        return refusal(ids.UNQUOTED_TEMPLATE, UNQUOTED, page.mark(line, start, end), fix)
+    above = next((number for number in range(line - 1, -1, -1) if lines[number].strip()), line)
+    for number in (line, above) if "expected ':'" in why or "mapping values" in why else ():
+        if (right := missing_space(lines[number])) is not None:
+            start = len(lines[number]) - len(lines[number].lstrip())
+            because = "without it YAML reads the line as one text"
+            return refusal(ids.SYNTAX, NO_SPACE, page.mark(number, start, start + 1), right, because)
+    is_tab = text[column : column + 1] == "\t"
+    fix = _FIXES[1][1] if is_tab else next(fix for words, fix in _FIXES if re.search(words, why))
+    message = f"the text is not YAML: {visible_text(str(error.problem), 80)}"
+    because = f"PyYAML found this {error.context or 'here'}"
+    return refusal(ids.TAG if "tag" in why else ids.SYNTAX, message, page.mark(line, column, column + 1), fix, because)
 
 
 def missing_space(text: str) -> str | None:
     """`beta: 0.04` for a line `beta:0.04`, else None."""
     match = re.fullmatch(_NO_SPACE, text)
     return f"{visible_text(match[1], 40)}: {visible_text(match[2], 40)}" if match else None
-
-
-def _explain(why: str, page: Page, here: Place, opened: Place) -> tuple[Place, Words]:
-    line, column = here
-    before, character = page.lines[line][:column], page.lines[line][column : column + 1]
-    if character == "\t" or "tab character" in why:
-        return here, _TAB
-    if "unexpected" in why and "quoted" in why:
-        return opened, _OPEN_QUOTE
-    word = re.search(r"""[^\s,'"{}\[\]]+$""", before) if character in ("[", "{") else None
-    if "expected ','" in why and word is None:
-        return opened, _open_bracket(page, here, opened)
-    if "cannot start any token" in why or "alphabetic or numeric" in why:
-        return opened, _first_character(page.lines[opened[0]], opened[1])
-    if "expected ':'" in why:
-        return _start(page, opened[0]), _no_colon(page.lines[opened[0]])
-    if "mapping values are not allowed" in why and re.search(r":\s", before):
-        return here, _SECOND_COLON
-    if "mapping values are not allowed" in why:
-        above = next((number for number in range(line - 1, -1, -1) if page.lines[number].strip()), 0)
-        if missing_space(page.lines[above]) is not None:
-            return _start(page, above), _no_colon(page.lines[above])
-        return here, _INDENTATION
-    if "block mapping" in why and not before.strip():
-        return here, _INDENTATION
-    if "expected ','" in why and word is not None:
-        opened = (line, word.start())
-    elif "escape" in why or "decimal" in why:
-        opened = (line, max(0, page.lines[line].rfind("\\", 0, column + 2)))
-    return opened, (
-        "the text is not YAML",
-        f"the parser says: {visible_text(why, 120)}",
-        "write the value in single quotes",
-    )
-
-
-def _start(page: Page, line: int) -> Place:
-    return line, len(page.lines[line]) - len(page.lines[line].lstrip())
-
-
-def _no_colon(text: str) -> Words:
-    written = missing_space(text)
-    if written is not None:
-        return "a space is missing after the colon", "without it YAML reads the line as one text", written
-    return (
-        f"the line is neither `key: value` nor a list item: {visible_text(text.strip(), 40)}",
-        "inside a mapping each line starts with a key and a colon",
-        "write it as `key: value`, or in quotes if it continues the text above",
-    )
-
-
-def _open_bracket(page: Page, here: Place, opened: Place) -> Words:
-    bracket = page.lines[opened[0]][opened[1] : opened[1] + 1]
-    closing = "]" if bracket == "[" else "}"
-    return (
-        f"the {visible_text(bracket)} that opens here is not closed, or a comma is missing in it",
-        f"on line {here[0] + 1}, column {here[1] + 1}, the parser expected , or {closing}",
-        f"add the comma, or {closing}; put a text with a bracket in quotes",
-    )
-
-
-def _first_character(text: str, column: int) -> Words:
-    rest = text[column:].split(" #")[0].strip()
-    if "[" in text[:column] or "{" in text[:column]:
-        rest = re.split(r"[\],}]", rest)[0].strip()
-    first = visible_text(rest[:1])
-    fix = single_quoted(rest) if rest.isprintable() and len(rest) <= MAX_FIX else "write the value in quotes"
-    return f"a value does not start with {first}", f"{first} has a special meaning in YAML", fix
