@@ -1,5 +1,6 @@
 """A finding: one mistake, its place, the reasons and the fix."""
 
+import functools
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal, NamedTuple
 
@@ -57,16 +58,30 @@ class Finding(NamedTuple):
 
 def mistake(
     message: str,
-    *,
+    path: Path = (),
     because: str | Iterable[str] = (),
     fix: str | None = None,
+    patch: Iterable[Patch] = (),
+    *,
     seen: Iterable[str] = (),
     more: str = "",
-    path: Path = (),
+    severity: Severity = "error",
+    rule: str = "",
 ) -> Finding:
-    """An error that no rule reports. because: one reason or several. path: of the key, if it is about a recipe's."""
-    reasons = (because,) if isinstance(because, str) else tuple(because)
-    return Finding("", "error", message, path_text(path), None, reasons, fix, seen=tuple(seen), more=more, path=path)
+    """A finding of anything but a rule, whose place in a file is not known.
+
+    path: of the key, if it is about a recipe's; it may begin with a section in dots, "evaluation.sets.easy". because:
+    one reason or several; "" is left out. rule: the id, if the caller does not add it.
+    """
+    path = (*(part for first in path[:1] for part in str(first).split(".")), *path[1:])
+    reasons = filter(None, (because,) if isinstance(because, str) else because)
+    words = (rule, severity, message, path_text(path), None, tuple(reasons), fix)
+    return Finding(*words, tuple(patch), tuple(seen), more=more, path=path)
+
+
+warning = functools.partial(mistake, severity="warning")
+note = functools.partial(mistake, severity="note")
+not_checked = functools.partial(mistake, severity="not-checked")
 
 
 def as_record(finding: Finding) -> dict[str, Any]:

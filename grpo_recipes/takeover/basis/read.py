@@ -13,8 +13,8 @@ import yaml
 from grpo_recipes.contract.exits import Refusal
 from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.takeover.basis.draft import Draft, Row, Unreadable
-from grpo_recipes.yaml.load import script
 from grpo_recipes.yaml.files import read_recipe
+from grpo_recipes.yaml.load import script
 
 MOST_VALUES = 10_000
 LONGEST_NUMBER = 100

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from grpo_recipes.contract.findings.finding import Finding, Patch, Path, Severity, path_text
+from grpo_recipes.contract.findings.finding import Finding
 
 GOLD = "gold"
 GOLD_IN_TAGS = "gold in tags"
@@ -137,24 +137,6 @@ def mean(values: list[float | None]) -> float | None:
 def record(value: Any) -> str:
     """Returns a mean as text for a message."""
     return "none" if value is None else f"{value:.3g}"
-
-
-def fault(
-    severity: Severity,
-    message: str,
-    path: Path,
-    because: tuple[str, ...] = (),
-    fix: str | None = None,
-    patch: tuple[Patch, ...] = (),
-    *,
-    rule: str = "",
-) -> Finding:
-    """Returns a check's finding. path: of its key in the recipe. rule: the check's id, which the catalog knows.
-
-    A path may begin with a section as Rows has it, such as "evaluation.sets.easy".
-    """
-    path = (*(part for first in path[:1] for part in str(first).split(".")), *path[1:])
-    return Finding(rule, severity, message, path_text(path), because=because, fix=fix, patch=patch, path=path)
 
 
 def cut(text: str, most: int = 100) -> str:

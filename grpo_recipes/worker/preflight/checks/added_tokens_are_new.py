@@ -9,8 +9,7 @@ Example: add_tokens has '<|im_end|>', which is already a special token of the to
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.findings.finding import Finding, Patch
-from grpo_recipes.worker.preflight._shared.reward_seen import fault
+from grpo_recipes.contract.findings.finding import Finding, Patch, mistake
 from grpo_recipes.worker.preflight._shared.seen import Seen
 from grpo_recipes.worker.preflight._shared.tokens import special_tokens
 
@@ -25,11 +24,11 @@ def check(inputs: Seen) -> Iterator[Finding]:
     new = [token for token in tokens if token not in known]
     for token in known:
         special = inputs.was_known[token] in special_tokens(inputs.tokenizer)
-        yield fault(
-            "warning" if special else "note",
+        yield mistake(
             f"add_tokens has {token!r}, which is already a {'special ' if special else ''}token of the tokenizer",
             ("tokenizer", "add_tokens", tokens.index(token)),
-            because=(("it stays special, and rewards do not see it",) if special else ("adding it changes nothing",)),
+            because=("it stays special, and rewards do not see it",) if special else ("adding it changes nothing",),
             fix=f"add_tokens: [{', '.join(map(repr, new))}]",
             patch=(Patch(("tokenizer", "add_tokens"), new),),
+            severity="warning" if special else "note",
         )

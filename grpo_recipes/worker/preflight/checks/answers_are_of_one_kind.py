@@ -14,13 +14,12 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from grpo_recipes.contract.findings.finding import Finding
+from grpo_recipes.contract.findings.finding import Finding, warning
 from grpo_recipes.worker.preflight._shared.reward_seen import (
     BOXED,
     GOLD,
     GOLD_SHORT,
     cut,
-    fault,
 )
 from grpo_recipes.worker.preflight._shared.seen import Rows, Seen, prompt_as_text
 
@@ -56,8 +55,7 @@ def check(inputs: Seen) -> Iterator[Finding]:
     for rows in inputs.held_out if trained else ():
         tested = _form(others := _answers(rows, column))
         if tested not in (None, trained):
-            yield fault(
-                "warning",
+            yield warning(
                 f"{rows.where}: right answers are {tested}, such as {cut(others[0], 40)!r}, and those of dataset are "
                 f"{trained}",
                 (rows.where, "columns", column),
@@ -69,11 +67,10 @@ def check(inputs: Seen) -> Iterator[Finding]:
         has_options = [all(re.search(OPTION.format(mark), prompt) for mark in shown) for prompt in prompts]
         is_index = max(map(len, answers), default=0) == 1 and trained == form
         if is_index and sum(has_options) >= SHARE * len(prompts) and not _has(prompts, own):
-            yield fault(
-                "warning",
+            yield warning(
                 f"the prompts have options {', '.join(shown)}, and right answers are {form}, such as {answers[0]!r}",
                 ("dataset", "columns", column),
-                because=("a model that names its option is scored as wrong",),
+                because="a model that names its option is scored as wrong",
                 fix=f"{column}: \"{{{{ 'ABCDEFGHIJ'[{column} | int] }}}}\"" if shown == "AB" else f"{column}: a number",
             )
 
@@ -85,11 +82,10 @@ def _prose(inputs: Seen, column: str) -> Iterator[Finding]:
     short = inputs.trial_texts.get(GOLD_SHORT, inputs.trial_texts.get(GOLD, []))
     are_texts = all(len(NUMBER.findall(text)) > 1 and len(WORD.findall(text)) > 1 for text in short)
     if short and are_texts and all(map(ASKS_FOR_NUMBER.search, prompts)):
-        yield fault(
-            "warning",
+        yield warning(
             f"the prompts ask for a number, and right answers are texts, such as {cut(short[0], 40)!r}",
             ("dataset", "columns", column),
-            because=("a reward compares with the whole text, or with one of its numbers",),
+            because="a reward compares with the whole text, or with one of its numbers",
             fix=f"a template for {column} that leaves the number",
         )
 

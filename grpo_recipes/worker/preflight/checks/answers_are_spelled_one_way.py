@@ -11,8 +11,8 @@ Example: 3 of 32 right answers are paid in one of two spellings: '2.0', not '2'
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.findings.finding import Finding
-from grpo_recipes.worker.preflight._shared.reward_seen import GOLD, RESPELLED, best_of_golds, by_row, cut, fault
+from grpo_recipes.contract.findings.finding import Finding, warning
+from grpo_recipes.worker.preflight._shared.reward_seen import GOLD, RESPELLED, best_of_golds, by_row, cut
 from grpo_recipes.worker.preflight._shared.seen import Seen
 
 ID = "PFL047"
@@ -29,8 +29,7 @@ def check(inputs: Seen) -> Iterator[Finding]:
         if unpaid and column in reward.parameters:
             gold, other = golds[unpaid[0]], others[unpaid[0]]
             whole = f", such as {{{{ {column} | int if {column} == {column} | int else {column} }}}}"
-            yield fault(
-                "warning",
+            yield warning(
                 f"{len(unpaid)} of {len(rows)} right answers are paid in one of two spellings: {cut(gold, 30)!r}, not "
                 f"{cut(other, 30)!r}",
                 ("dataset", "columns", column),

@@ -11,8 +11,8 @@ Source: transformers 5.23.0 tokenization_utils_base.py (get_chat_template).
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.findings.finding import Finding
-from grpo_recipes.worker.preflight._shared.reward_seen import cut, fault
+from grpo_recipes.contract.findings.finding import Finding, mistake, warning
+from grpo_recipes.worker.preflight._shared.reward_seen import cut
 from grpo_recipes.worker.preflight._shared.seen import Rows, Seen, chat_template_kwargs, content_of, is_conversational
 
 ID = "PFL011"
@@ -25,19 +25,17 @@ def check(inputs: Seen) -> Iterator[Finding]:
         return
     conversational = any(is_conversational(inputs.data.prompts[index]) for index in inputs.sample)
     if conversational and inputs.tokenizer.chat_template is None:
-        yield fault(
-            "error",
+        yield mistake(
             "the prompts are messages, and the tokenizer has no chat template",
             ("tokenizer", "chat_template_path"),
-            because=(f"{inputs.plan.model.path} has none",),
+            because=f"{inputs.plan.model.path} has none",
             fix="chat_template_path: chat.jinja; or prompt_format: standard under dataset",
         )
     elif inputs.template_problem:
-        yield fault(
-            "error",
+        yield mistake(
             "a prompt cannot be rendered",
             ("tokenizer", "chat_template_path") if conversational else ("dataset", "prompt"),
-            because=(cut(inputs.template_problem, 300),),
+            because=cut(inputs.template_problem, 300),
         )
     elif conversational:
         yield from _find_missing_messages(inputs, inputs.data)
@@ -52,11 +50,10 @@ def _find_missing_messages(inputs: Seen, data: Rows) -> Iterator[Finding]:
             if content and content not in text:
                 missing.setdefault(str(message.get("role")), data.number(index))
     for role, row in missing.items():
-        yield fault(
-            "warning",
+        yield warning(
             f"the chat template leaves the {role} message out of the prompt, or changes it",
             ("dataset", "system_prompt") if role == "system" else ("tokenizer", "chat_template_path"),
-            because=(f"row {row}: its text is not in the model's prompt",),
+            because=f"row {row}: its text is not in the model's prompt",
             fix="put the instruction into dataset.prompt" if role == "system" else None,
         )
 
@@ -66,10 +63,9 @@ def _find_unknown_variables(inputs: Seen) -> Iterator[Finding]:
     texts = list(template.values()) if isinstance(template, dict) else [str(template)]
     for name in chat_template_kwargs(inputs):
         if name not in OF_THE_CALL and not any(name in text for text in texts):
-            yield fault(
-                "warning",
+            yield warning(
                 f"the chat template has no variable {name}",
                 ("generation", "chat_template_kwargs", name),
-                because=("the value therefore has no effect",),
+                because="the value therefore has no effect",
                 fix=f"remove {name}",
             )

@@ -8,9 +8,8 @@ Example: 5 of 100 rows have no value in column solution, which reward accuracy r
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.findings.finding import Finding
+from grpo_recipes.contract.findings.finding import Finding, warning
 from grpo_recipes.contract.findings.wording import join_items
-from grpo_recipes.worker.preflight._shared.reward_seen import fault
 from grpo_recipes.worker.preflight._shared.seen import Seen
 from grpo_recipes.worker.preflight._shared.tokens import KEPT_COLUMNS, names_from_trl
 
@@ -25,11 +24,10 @@ def check(inputs: Seen) -> Iterator[Finding]:
             continue
         indices = [index for index, value in enumerate(data.rows[name]) if value is None]
         if indices:
-            yield fault(
-                "warning",
+            yield warning(
                 f"{len(indices)} of {len(data.prompts)} rows have no value in column {name}, which reward "
                 f"{readers[0]} reads",
                 ("dataset", "columns", name),
-                because=(f"rows {join_items([data.number(index) for index in indices], 5)}",),
+                because=f"rows {join_items([data.number(index) for index in indices], 5)}",
                 fix="leave these rows out of the data",
             )

@@ -10,8 +10,7 @@ Source: trl 1.16.0 grpo_trainer.py (_calculate_rewards).
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.findings.finding import Finding
-from grpo_recipes.worker.preflight._shared.reward_seen import fault
+from grpo_recipes.contract.findings.finding import Finding, mistake
 from grpo_recipes.worker.preflight._shared.seen import Seen
 from grpo_recipes.worker.preflight._shared.tokens import KEPT_COLUMNS, names_from_trl
 
@@ -25,10 +24,12 @@ def check(inputs: Seen) -> Iterator[Finding]:
     unpassed = [name for name in names if name in KEPT_COLUMNS and name != "prompt"]
     own = [name for name in names if name in names_from_trl() and name not in KEPT_COLUMNS]
     for name in [*unpassed, *own]:
-        yield fault(
-            "warning" if name in own or any(name in reward.parameters for reward in inputs.rewards) else "note",
+        yield mistake(
             f"column {name} does not reach the rewards",
             ("dataset", "columns", name),
-            because=("trl does not pass it on" if name in unpassed else f"trl passes its own {name} instead",),
+            because="trl does not pass it on" if name in unpassed else f"trl passes its own {name} instead",
             fix=f'columns: {{reference: "{{{{ {name} }}}}"}} under dataset',
+            severity="warning"
+            if name in own or any(name in reward.parameters for reward in inputs.rewards)
+            else "note",
         )

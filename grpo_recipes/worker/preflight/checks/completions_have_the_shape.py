@@ -12,8 +12,8 @@ Source: trl 1.16.0 grpo_trainer.py (_generate).
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.findings.finding import Finding
-from grpo_recipes.worker.preflight._shared.reward_seen import Call, RewardSeen, fault
+from grpo_recipes.contract.findings.finding import Finding, mistake
+from grpo_recipes.worker.preflight._shared.reward_seen import Call, RewardSeen
 from grpo_recipes.worker.preflight._shared.seen import Seen, is_conversational
 
 ID = "PFL023"
@@ -43,10 +43,10 @@ def check(inputs: Seen) -> Iterator[Finding]:
         failed = reward.failed
         what, are = ("text", "messages") if are_messages else ("messages", "text")
         consequence = "it gives every completion the same value" if failed is None else failed.error
-        yield fault(
-            "error" if failed is not None else "warning",
+        yield mistake(
             f"reward {reward.name} reads completions as {what}, and they are {are}",
             reward.key,
-            because=(consequence, *((failed.place,) if failed is not None and failed.place else ())),
+            because=(consequence, failed.place if failed is not None else ""),
             fix='completion[-1]["content"] is the text' if are_messages else "completion is the text itself",
+            severity="error" if failed is not None else "warning",
         )

@@ -14,8 +14,7 @@ Sources: trl 1.16.0 trainer/utils.py (RepeatSampler), transformers 5.23.0 traine
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.findings.finding import Finding
-from grpo_recipes.worker.preflight._shared.reward_seen import fault
+from grpo_recipes.contract.findings.finding import Finding, mistake, note, warning
 from grpo_recipes.worker.preflight._shared.seen import Seen
 from grpo_recipes.worker.preflight._shared.tokens import drops_incomplete_generations
 
@@ -30,27 +29,24 @@ def check(inputs: Seen) -> Iterator[Finding]:
     size = options.batch.prompts
     if total < size:
         ends = "the run would end as completed after 0 steps" if options.max_steps else "the trainer raises ValueError"
-        yield fault(
-            "error",
+        yield mistake(
             f"{total} rows are fewer than the {size} prompts of one generation: {ends}",
             ("training", "prompts_per_step"),
-            because=("trl drops the prompts that do not fill a generation at the end of each epoch",),
+            because="trl drops the prompts that do not fill a generation at the end of each epoch",
             fix=f"prompts_per_step: {total}, or less; or more rows" if total else None,
         )
     elif (epochs := _epochs(inputs)) > MOST_EPOCHS:
-        yield fault(
-            "warning",
+        yield warning(
             f"{epochs:.0f} epochs of {total} rows: the model learns them by heart",
             ("training", "max_steps" if options.max_steps else "num_train_epochs"),
             because=(f"an epoch has {options.steps_per_epoch(total)} steps", "usual runs have 1 to 10 epochs"),
             fix="fewer steps, or more rows",
         )
     elif total % size and not options.shuffled and _epochs(inputs) > 1:
-        yield fault(
-            "note",
+        yield note(
             f"the last {total % size} of {total} rows are never trained on",
             ("training", "shuffle_dataset"),
-            because=(f"a generation has {size} prompts, and without shuffling each epoch drops the same last rows",),
+            because=f"a generation has {size} prompts, and without shuffling each epoch drops the same last rows",
             fix="shuffle_dataset: true",
         )
 

@@ -14,9 +14,9 @@ Source: trl 1.16.0 grpo_trainer.py (_generate_and_score_completions).
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.findings.finding import Finding
+from grpo_recipes.contract.findings.finding import Finding, mistake, note, warning
 from grpo_recipes.contract.findings.wording import join_items
-from grpo_recipes.worker.preflight._shared.reward_seen import cut, fault
+from grpo_recipes.worker.preflight._shared.reward_seen import cut
 from grpo_recipes.worker.preflight._shared.seen import Rows, Seen
 from grpo_recipes.worker.preflight._shared.tools_seen import ToolsSeen
 
@@ -40,40 +40,37 @@ def _of_one(inputs: Seen, data: Rows, name: str, tools: ToolsSeen) -> Iterator[F
         rows = sorted(failed)
         first = failed[rows[0]]
         numbers = [data.number(inputs.sample[row]) for row in rows]
-        yield fault(
-            "error",
+        yield mistake(
             f"environment {name} cannot be reset for row {numbers[0]}: {cut(first.error, 200)}",
             key,
             because=(
-                *((first.place,) if first.place else ()),
+                first.place,
                 f"{len(rows)} of {len({reset.row for reset in tools.resets})} rows: {join_items(numbers, 5)}",
             ),
         )
     for attribute, values in tools.varying.items():
-        yield fault(
-            "note",
+        yield note(
             f"environment {name}: {attribute} differs after resets with the same row: {', '.join(values[:3])}",
             key,
-            because=("the completions of a group get different tasks, and GRPO compares them",),
+            because="the completions of a group get different tasks, and GRPO compares them",
             fix="make it from the row, or from random.Random(a seed in the row)",
         )
     for attribute, (fresh, played) in tools.leftovers.items():
         if attribute != REWARD and REWARD in tools.leftovers:
             continue  # the cause of the other reward
-        yield fault(
-            "warning" if attribute == REWARD else "note",
+        yield mistake(
             f"environment {name}: after a reset, {attribute} is {cut(played, 40)} where turns were played before, and "
             f"{cut(fresh, 40)} in a new object",
             key,
-            because=("trl resets the same object for every completion, so the next episode begins with it",),
+            because="trl resets the same object for every completion, so the next episode begins with it",
             fix="set it in reset",
+            severity="warning" if attribute == REWARD else "note",
         )
     if tools.reward_problem:
-        yield fault(
-            "error",
+        yield mistake(
             f"get_reward of environment {name} fails: {cut(tools.reward_problem, 300)}",
             key,
-            because=("it was called once, after the played turns",),
+            because="it was called once, after the played turns",
         )
 
 
@@ -81,4 +78,4 @@ def of_unused(name: str, count: int) -> Finding:
     """Returns the note about an environment that no row names."""
     message, because = f"no row has the environment {name}", f"{count} rows were examined"
     fix = "remove it, or correct the column `environment` of its rows"
-    return fault("warning", message, ("environments",), because=(because,), fix=fix)._replace(rule=ID)
+    return warning(message, ("environments",), because=because, fix=fix)._replace(rule=ID)

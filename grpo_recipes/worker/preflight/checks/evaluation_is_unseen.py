@@ -9,9 +9,8 @@ Example: 100 of 100 prompts of the evaluation are also trained on
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.findings.finding import Finding
+from grpo_recipes.contract.findings.finding import Finding, warning
 from grpo_recipes.contract.findings.wording import join_items
-from grpo_recipes.worker.preflight._shared.reward_seen import fault
 from grpo_recipes.worker.preflight._shared.seen import Seen, content_of, tasks_of
 
 ID = "PFL007"
@@ -28,11 +27,10 @@ def check(inputs: Seen) -> Iterator[Finding]:
         if both:
             name = held_out.where.rpartition(".")[2]
             of = "the evaluation" if name == held_out.where else name
-            yield fault(
-                "warning",
+            yield warning(
                 f"{len(both)} of {len(held_out.prompts)} prompts of {of} are also trained on",
                 (held_out.where,),
-                because=(f"of rows {join_items([held_out.number(index) for index in both], 5)} of {of}",),
+                because=f"of rows {join_items([held_out.number(index) for index in both], 5)} of {of}",
                 fix="a different split or file, without the training rows",
             )
 

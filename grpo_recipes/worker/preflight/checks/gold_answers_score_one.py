@@ -9,9 +9,9 @@ Example: the right answers of 3 of 32 rows score less than 1.0 by reasoning_gym
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.findings.finding import Finding
+from grpo_recipes.contract.findings.finding import Finding, warning
 from grpo_recipes.contract.findings.wording import join_items
-from grpo_recipes.worker.preflight._shared.reward_seen import GOLDS, RewardSeen, fault, record
+from grpo_recipes.worker.preflight._shared.reward_seen import GOLDS, RewardSeen, record
 from grpo_recipes.worker.preflight._shared.seen import Seen
 
 ID = "RWD013"
@@ -36,10 +36,9 @@ def _of_reward(inputs: Seen, reward: RewardSeen) -> Iterator[Finding]:
         return
     numbers = [inputs.data.number(inputs.sample[row]) for row in low]
     shown = "; ".join(f"{rows[row]['task']}: {record(best[row])}" for row in low[:3])
-    yield fault(
-        "warning",
+    yield warning(
         f"the right answers of {len(low)} of {len(best)} rows score less than 1.0 by {reward.name}",
         reward.key,
-        because=(f"rows {join_items(numbers, 5)}, such as {shown}",),
+        because=f"rows {join_items(numbers, 5)}, such as {shown}",
         fix="look at these rows; use a different task or config",
     )

@@ -11,7 +11,7 @@ Source: math-verify 0.9.0 parser.py, which reads 2 * 15 = 30 as an equation that
 import re
 from collections.abc import Iterator
 
-from grpo_recipes.contract.findings.finding import Finding
+from grpo_recipes.contract.findings.finding import Finding, warning
 from grpo_recipes.contract.findings.wording import join_items
 from grpo_recipes.worker.preflight._shared.reward_seen import (
     BOXED,
@@ -22,7 +22,6 @@ from grpo_recipes.worker.preflight._shared.reward_seen import (
     GOLD_SHORT,
     RewardSeen,
     cut,
-    fault,
 )
 from grpo_recipes.worker.preflight._shared.seen import Seen
 
@@ -72,8 +71,7 @@ def _of_reward(inputs: Seen, reward: RewardSeen) -> Iterator[Finding]:
 def _fault(inputs: Seen, reward: RewardSeen, rows: list[int], count: int, how: str, fix: str) -> Finding:
     assert inputs.data is not None
     numbers = [inputs.data.number(inputs.sample[row]) for row in rows]
-    return fault(
-        "warning",
+    return warning(
         f"the right answers of {len(rows)} of {count} rows {how} by {reward.name}",
         ("dataset", "columns", str(inputs.reference)),
         because=(

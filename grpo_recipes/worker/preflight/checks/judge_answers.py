@@ -11,8 +11,7 @@ Example: reward judge: its answer to row 12 has no score
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.findings.finding import Finding
-from grpo_recipes.worker.preflight._shared.reward_seen import fault
+from grpo_recipes.contract.findings.finding import Finding, mistake
 from grpo_recipes.worker.preflight._shared.seen import Seen
 
 ID = "PFL039"
@@ -23,12 +22,11 @@ def check(inputs: Seen) -> Iterator[Finding]:
         path = ("rewards", judge.index, "judge")
         if judge.problem is not None:
             problem = judge.problem
-            yield fault("error", problem.message, path, because=problem.because, fix=problem.fix)
+            yield mistake(problem.message, path, because=problem.because, fix=problem.fix)
         elif judge.score is None and inputs.data is not None:
-            yield fault(
-                "error",
+            yield mistake(
                 f"reward {judge.name}: its answer to row {inputs.data.number(inputs.sample[0])} has no score",
                 path,
-                because=(judge.why,),
+                because=judge.why,
                 fix="a prompt that asks for only the number, or a judge.score that matches the answer",
             )

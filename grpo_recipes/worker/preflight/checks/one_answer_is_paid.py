@@ -10,8 +10,8 @@ Example: reward letter pays a completion that lists all 4 right answers as much 
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.findings.finding import Finding
-from grpo_recipes.worker.preflight._shared.reward_seen import EVERY_GOLD, OTHER, best_of_golds, by_row, cut, fault
+from grpo_recipes.contract.findings.finding import Finding, warning
+from grpo_recipes.worker.preflight._shared.reward_seen import EVERY_GOLD, OTHER, best_of_golds, by_row, cut
 from grpo_recipes.worker.preflight._shared.seen import Seen
 
 ID = "PFL061"
@@ -24,8 +24,7 @@ def check(inputs: Seen) -> Iterator[Finding]:
         rows = [values for values in by_row(reward.judged).values() if {EVERY_GOLD, OTHER} <= {*values}]
         if rows and all((v[EVERY_GOLD] or 0.0) >= best_of_golds(v) > (v[OTHER] or 0.0) for v in rows):
             listed_answers = inputs.trial_texts[EVERY_GOLD][0]
-            yield fault(
-                "warning",
+            yield warning(
                 f"reward {reward.name} pays a completion that lists all right answers as much as the right one",
                 reward.key,
                 because=(f"such as {cut(listed_answers, 80)!r}", "the model learns to name all of them"),

@@ -10,8 +10,7 @@ Source: trl 1.16.0 grpo_trainer.py (pad_token = eos_token), data collators of tr
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.findings.finding import Finding
-from grpo_recipes.worker.preflight._shared.reward_seen import fault
+from grpo_recipes.contract.findings.finding import Finding, mistake, note
 from grpo_recipes.worker.preflight._shared.seen import Seen
 
 ID = "PFL016"
@@ -22,14 +21,13 @@ def check(inputs: Seen) -> Iterator[Finding]:
         return
     key = ("model", "model_name_or_path")
     if inputs.tokenizer.eos_token_id is None:
-        yield fault(
-            "error",
+        yield mistake(
             "the tokenizer has no end token",
             key,
-            because=("no completion could end, and trl uses it for padding",),
+            because="no completion could end, and trl uses it for padding",
             fix="eos_token in tokenizer_config.json of the model",
         )
     elif inputs.tokenizer.pad_token_id is None:
-        yield fault("note", "the tokenizer has no padding token; trl uses its end token instead", key)
+        yield note("the tokenizer has no padding token; trl uses its end token instead", key)
     elif inputs.tokenizer.pad_token_id == inputs.tokenizer.eos_token_id:
-        yield fault("note", f"the tokenizer pads with its end token {inputs.tokenizer.eos_token!r}", key)
+        yield note(f"the tokenizer pads with its end token {inputs.tokenizer.eos_token!r}", key)

@@ -10,8 +10,8 @@ Example: wrong answers pass: tag_format gives them 1, and at_least is 1
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.findings.finding import Finding
-from grpo_recipes.worker.preflight._shared.reward_seen import OTHER, RewardSeen, best_of_golds, by_row, fault, record
+from grpo_recipes.contract.findings.finding import Finding, warning
+from grpo_recipes.worker.preflight._shared.reward_seen import OTHER, RewardSeen, best_of_golds, by_row, record
 from grpo_recipes.worker.preflight._shared.seen import Seen
 
 ID = "PFL064"
@@ -33,8 +33,7 @@ def check(inputs: Seen) -> Iterator[Finding]:
         key = (*of_set.section.split("."), "passes")
         judges = [each.name for each in inputs.rewards if each is not reward and tells_apart(inputs, each)]
         if best and reads and max(best) < passes.at_least:
-            yield fault(
-                "warning",
+            yield warning(
                 f"no right answer passes: {reward.name} gives them at most {record(max(best))}, and at_least is "
                 f"{passes.at_least:g}",
                 (*key, "at_least"),
@@ -44,8 +43,7 @@ def check(inputs: Seen) -> Iterator[Finding]:
         elif (
             others and judges and not tells_apart(inputs, reward) and all((v or 0.0) >= passes.at_least for v in others)
         ):
-            yield fault(
-                "warning",
+            yield warning(
                 f"wrong answers pass: {reward.name} gives them {record(min(others))}, and at_least "
                 f"is {passes.at_least:g}",
                 (*key, "reward"),

@@ -11,8 +11,7 @@ Source: trl 1.16.0 grpo_trainer.py (_tool_call_loop).
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.findings.finding import Finding
-from grpo_recipes.worker.preflight._shared.reward_seen import fault
+from grpo_recipes.contract.findings.finding import Finding, mistake
 from grpo_recipes.worker.preflight._shared.seen import Seen
 from grpo_recipes.worker.preflight.checks.prompts_fit import max_completion_length
 
@@ -23,12 +22,12 @@ def check(inputs: Seen) -> Iterator[Finding]:
     most = max_completion_length(inputs)
     if inputs.tools is None or inputs.played_tokens is None or not 0 < most < inputs.played_tokens:
         return
-    yield fault(
-        "warning" if inputs.tools.scripted else "note",
+    yield mistake(
         f"the played completion has {inputs.played_tokens} tokens, and completions have at most {most}",
         ("generation", "max_completion_length"),
-        because=(f"{_calls(len(inputs.tools.turns))}; answers count, and an answer that does not fit is left out",),
+        because=f"{_calls(len(inputs.tools.turns))}; answers count, and an answer that does not fit is left out",
         fix=f"max_completion_length: {inputs.played_tokens}" if inputs.tools.scripted else None,
+        severity="warning" if inputs.tools.scripted else "note",
     )
 
 

@@ -10,9 +10,8 @@ Example: the rows were profiled with a different model or chat template, so pass
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.findings.finding import Finding
+from grpo_recipes.contract.findings.finding import Finding, warning
 from grpo_recipes.contract.profile import OTHER, PROFILE, other_profile
-from grpo_recipes.worker.preflight._shared.reward_seen import fault
 from grpo_recipes.worker.preflight._shared.seen import Seen
 
 ID = "PFL040"
@@ -24,4 +23,4 @@ def check(inputs: Seen) -> Iterator[Finding]:
     different = other_profile(inputs.plan, inputs.data.rows[0])
     if different:
         fix = "grpo-run profile with this recipe, then train on its output"
-        yield fault("warning", OTHER, ("dataset", "path"), because=tuple(different), fix=fix)
+        yield warning(OTHER, ("dataset", "path"), because=tuple(different), fix=fix)

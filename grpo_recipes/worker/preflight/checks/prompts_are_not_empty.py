@@ -13,10 +13,9 @@ Source: trl 1.16.0 data_utils.py (is_conversational).
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.findings.finding import Finding
+from grpo_recipes.contract.findings.finding import Finding, mistake, warning
 from grpo_recipes.contract.findings.wording import join_items
 from grpo_recipes.contract.prompt_shape import doubtful_prompt, template_of, wrong_prompt
-from grpo_recipes.worker.preflight._shared.reward_seen import fault
 from grpo_recipes.worker.preflight._shared.seen import Rows, Seen, content_of
 
 ID = "PFL003"
@@ -37,11 +36,10 @@ def _unfit(rows: Rows) -> Iterator[Finding]:
         return
     index = min(wrong)
     written = template_of("prompt", rows.prompts[index])
-    yield fault(
-        "error",
+    yield mistake(
         f"{rows.where}: {len(wrong)} of {len(rows.prompts)} prompts cannot be used",
         (rows.where, "prompt"),
-        because=(f"row {rows.number(index)}: {wrong[index]}",),
+        because=f"row {rows.number(index)}: {wrong[index]}",
         fix=f'prompt: "{written}"'
         if written
         else "make them with dataset.prompt, or write such messages into the data",
@@ -54,11 +52,10 @@ def _doubtful(rows: Rows, template: object) -> Iterator[Finding]:
     doubts = [(index, reason) for index, reason in reasons if reason]
     if doubts:
         index, reason = doubts[0]
-        yield fault(
-            "warning",
+        yield warning(
             f"{rows.where}: {len(doubts)} of {len(rows.prompts)} prompts do not suit a chat template",
             (rows.where, "prompt"),
-            because=(f"row {rows.number(index)}: {reason}",),
+            because=f"row {rows.number(index)}: {reason}",
             fix="lists of messages in the data, without quotes around them and with the roles user and assistant",
         )
 
@@ -72,13 +69,12 @@ def _of(rows: Rows, *, may_be_blank: bool) -> Iterator[Finding]:
     ]
     blank = [index for index, prompt in usable if _is_blank(prompt)]
     blank += [index for index, prompt in enumerate(rows.prompts) if prompt == ""]
-    for indices, severity, word in ((absent, "error", "missing"), ([] if may_be_blank else blank, "warning", "blank")):
+    for indices, report, word in ((absent, mistake, "missing"), ([] if may_be_blank else blank, warning, "blank")):
         if indices:
-            yield fault(
-                severity,  # type: ignore[arg-type]
+            yield report(
                 f"{rows.where}: {len(indices)} of {len(rows.prompts)} prompts are {word}",
                 (rows.where, "prompt"),
-                because=(f"of rows {join_items([rows.number(index) for index in sorted(indices)], 5)}",),
+                because=f"of rows {join_items([rows.number(index) for index in sorted(indices)], 5)}",
                 fix="leave these rows out of the data, or give them a prompt",
             )
 

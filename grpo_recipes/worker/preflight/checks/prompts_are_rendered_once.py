@@ -11,9 +11,8 @@ Example: 100 of 100 prompts begin with two '<s>'
 from collections.abc import Iterator
 from typing import Any
 
-from grpo_recipes.contract.findings.finding import Finding
+from grpo_recipes.contract.findings.finding import Finding, warning
 from grpo_recipes.contract.findings.wording import join_items
-from grpo_recipes.worker.preflight._shared.reward_seen import fault
 from grpo_recipes.worker.preflight._shared.seen import Rows, Seen, content_of, is_conversational
 from grpo_recipes.worker.preflight._shared.tokens import render_prompt, special_tokens
 
@@ -43,11 +42,10 @@ def _of_texts(tokenizer: Any, rows: Rows) -> Iterator[Finding]:
     ]
     twice = [index for index in written if _begins_twice(tokenizer, rows.prompts[index])]
     if twice:
-        yield fault(
-            "warning",
+        yield warning(
             f"{rows.where}: {len(twice)} of {len(rows.prompts)} prompts begin with two {begin!r}",
             (rows.where, "prompt"),
-            because=(f"rows {join_items([*map(rows.number, twice)], 5)} contain one, and the tokenizer adds another",),
+            because=f"rows {join_items([*map(rows.number, twice)], 5)} contain one, and the tokenizer adds another",
             fix=f"prompts without {begin!r}, or the messages before they were rendered",
         )
 
@@ -68,8 +66,7 @@ def _of_messages(rows: Rows, marks: list[str]) -> Iterator[Finding]:
     }
     if marked:
         index = min(marked)
-        yield fault(
-            "warning",
+        yield warning(
             f"{rows.where}: messages of {len(marked)} of {len(rows.prompts)} prompts contain {marked[index]!r}",
             (rows.where, "prompt"),
             because=(

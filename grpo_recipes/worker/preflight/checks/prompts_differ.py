@@ -10,10 +10,10 @@ Example: all 500 prompts are equal
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.findings.finding import Finding
+from grpo_recipes.contract.findings.finding import Finding, note, warning
 from grpo_recipes.contract.findings.wording import join_items
 from grpo_recipes.contract.prompt_shape import wrong_prompt
-from grpo_recipes.worker.preflight._shared.reward_seen import cut, fault
+from grpo_recipes.worker.preflight._shared.reward_seen import cut
 from grpo_recipes.worker.preflight._shared.seen import Rows, Seen, prompt_as_text, tasks_of
 
 ID = "PFL004"
@@ -39,19 +39,17 @@ def _copies(texts: list[str]) -> Iterator[Finding]:
         return
     copies = len(texts) - len(set(texts))
     if copies == len(texts) - 1:
-        yield fault(
-            "warning",
+        yield warning(
             f"all {len(texts)} prompts are equal",
             ("dataset", "prompt"),
-            because=(f"each is {cut(texts[0])!r}",),
+            because=f"each is {cut(texts[0])!r}",
             fix="write a column's name in braces: {{ question }}",
         )
     elif copies / len(texts) >= MANY:
-        yield fault(
-            "note",
+        yield note(
             f"{copies} of {len(texts)} prompts are copies of an earlier one",
             ("dataset", "path"),
-            because=("repeated prompts get more weight than the others",),
+            because="repeated prompts get more weight than the others",
         )
 
 
@@ -67,10 +65,9 @@ def _contradictions(inputs: Seen, data: Rows, texts: dict[int, str]) -> Iterator
         if reference != known:
             contradictions.append(f"{data.number(before)} and {data.number(index)}")
     if contradictions:
-        yield fault(
-            "warning",
+        yield warning(
             f"{len(contradictions)} prompts are repeated with a different {inputs.reference}",
             ("dataset", "columns", inputs.reference),
-            because=(f"rows {join_items(contradictions)}",),
+            because=f"rows {join_items(contradictions)}",
             fix="remove the wrong rows",
         )

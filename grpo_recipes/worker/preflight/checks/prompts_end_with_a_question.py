@@ -10,9 +10,8 @@ Sources: trl 1.16.0 grpo_trainer.py (_tokenize_prompts, add_generation_prompt=Tr
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.findings.finding import Finding
+from grpo_recipes.contract.findings.finding import Finding, warning
 from grpo_recipes.contract.findings.wording import join_items
-from grpo_recipes.worker.preflight._shared.reward_seen import fault
 from grpo_recipes.worker.preflight._shared.seen import Rows, Seen, is_conversational
 
 ID = "PFL005"
@@ -31,8 +30,7 @@ def _of(rows: Rows) -> Iterator[Finding]:
         if is_conversational(prompt) and prompt[-1].get("role") == "assistant"
     ]
     if answered:
-        yield fault(
-            "warning",
+        yield warning(
             f"{rows.where}: {len(answered)} of {len(rows.prompts)} prompts end with an assistant message",
             (rows.where, "prompt"),
             because=(

@@ -12,9 +12,8 @@ Example: 12 of 7473 prompts and their completions are longer than the model's co
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.findings.finding import Finding
+from grpo_recipes.contract.findings.finding import Finding, warning
 from grpo_recipes.contract.findings.wording import join_items
-from grpo_recipes.worker.preflight._shared.reward_seen import fault
 from grpo_recipes.worker.preflight._shared.seen import Seen
 
 ID = "PFL006"
@@ -52,8 +51,7 @@ def _context(inputs: Seen) -> Iterator[Finding]:
     if longer:
         longest = max(lengths)
         left = context - longest
-        yield fault(
-            "warning",
+        yield warning(
             f"{len(longer)} of {len(lengths)} prompts and their completions are longer than the model's context of "
             f"{context} tokens",
             ("generation", "max_completion_length"),
@@ -68,13 +66,12 @@ def _context(inputs: Seen) -> Iterator[Finding]:
 def _cut(inputs: Seen, limit: int) -> Iterator[Finding]:
     longer = [index for index, length in zip(inputs.measured, inputs.lengths, strict=True) if length > limit]
     if longer:
-        yield fault(
-            "warning",
+        yield warning(
             f"{len(longer)} of {len(inputs.lengths)} prompts lose their beginning",
             ("generation", "max_prompt_length"),
             because=(
                 f"the longest has {max(inputs.lengths)} tokens, the last {limit} are kept",
-                *(("the tools are described at the beginning",) if _describes_tools(inputs) else ()),
+                "the tools are described at the beginning" if _describes_tools(inputs) else "",
                 _rows(inputs, longer),
             ),
             fix=f"max_prompt_length: {max(inputs.lengths)}",

@@ -13,10 +13,10 @@ Example: 100 of 100 prompts contain their right answer
 import re
 from collections.abc import Iterator
 
-from grpo_recipes.contract.findings.finding import Finding
+from grpo_recipes.contract.findings.finding import Finding, note, warning
 from grpo_recipes.contract.findings.wording import join_items
 from grpo_recipes.contract.tasks.leaked_answers import rows_in_the_examples, rows_with_their_answer
-from grpo_recipes.worker.preflight._shared.reward_seen import cut, fault
+from grpo_recipes.worker.preflight._shared.reward_seen import cut
 from grpo_recipes.worker.preflight._shared.seen import Rows, Seen, content_of
 
 ID = "PFL050"
@@ -41,8 +41,7 @@ def _of(rows: Rows, column: str) -> Iterator[Finding]:
         if indices := rows_with_their_answer(prompts, answers):
             break
     if indices:
-        yield fault(
-            "warning",
+        yield warning(
             f"{rows.where}: {len(indices)} of {len(prompts)} prompts contain their right answer",
             (rows.where, "prompt"),
             because=(
@@ -52,11 +51,10 @@ def _of(rows: Rows, column: str) -> Iterator[Finding]:
             fix="a prompt without the answer",
         )
     elif indices := rows_in_the_examples(prompts, answers):
-        yield fault(
-            "note",
+        yield note(
             f"{rows.where}: the examples in every prompt contain {len(indices)} of the {len(prompts)} rows",
             (rows.where, "prompt"),
-            because=(f"the questions and right answers of rows {join_items([*map(rows.number, indices)], 5)}",),
+            because=f"the questions and right answers of rows {join_items([*map(rows.number, indices)], 5)}",
             fix="use examples from other data, or leave these rows out",
         )
 
@@ -74,8 +72,7 @@ def _of_worked_solutions(rows: Rows, column: str, template: str) -> Iterator[Fin
             if answer
         )
         if count >= SHARE * len(answers) > 0:
-            yield fault(
-                "warning",
+            yield warning(
                 f"{rows.where}: the prompt contains {{{{ {name} }}}}, which has the right answer in {count} of "
                 f"{len(answers)} rows",
                 (rows.where, "prompt"),

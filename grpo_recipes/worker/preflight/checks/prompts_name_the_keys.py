@@ -9,9 +9,9 @@ Example: no prompt names amount_eur and due_days, fields that json_fields expect
 import json
 from collections.abc import Iterator
 
-from grpo_recipes.contract.findings.finding import Finding
+from grpo_recipes.contract.findings.finding import Finding, warning
 from grpo_recipes.contract.findings.wording import join_items
-from grpo_recipes.worker.preflight._shared.reward_seen import GOLD, fault
+from grpo_recipes.worker.preflight._shared.reward_seen import GOLD
 from grpo_recipes.worker.preflight._shared.seen import Seen, prompt_as_text
 
 ID = "PFL057"
@@ -30,8 +30,7 @@ def check(inputs: Seen) -> Iterator[Finding]:
         unnamed = {key for key in fields if key.lower() not in text} if isinstance(fields, dict) else set()
         absent = unnamed if absent is None else absent & unnamed
     if absent:
-        yield fault(
-            "warning",
+        yield warning(
             f"no prompt names {join_items(sorted(absent), 5)}, which json_fields expects as keys",
             ("dataset", "prompt"),
             because=(f"{len(inputs.sample)} prompts were examined", "a model cannot guess the names of keys"),

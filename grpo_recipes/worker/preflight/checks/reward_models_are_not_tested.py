@@ -8,8 +8,7 @@ Example: reward my-reward-model is a model, so preflight does not test it
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.findings.finding import Finding
-from grpo_recipes.worker.preflight._shared.reward_seen import fault
+from grpo_recipes.contract.findings.finding import Finding, not_checked
 from grpo_recipes.worker.preflight._shared.seen import Seen
 
 ID = "PFL028"
@@ -18,10 +17,9 @@ ID = "PFL028"
 def check(inputs: Seen) -> Iterator[Finding]:
     for reward in inputs.rewards:
         if reward.kind == "model":
-            yield fault(
-                "not-checked",
+            yield not_checked(
                 f"reward {reward.name} is a model, so preflight does not test it",
                 reward.key,
-                because=("preflight loads no model",),
+                because="preflight loads no model",
                 fix="grpo-run RECIPE --smoke trains two steps with it",
             )

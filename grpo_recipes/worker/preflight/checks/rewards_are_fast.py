@@ -10,8 +10,7 @@ Example: reward judge takes 0.8 s for a completion, about 102 s of each optimize
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.findings.finding import Finding
-from grpo_recipes.worker.preflight._shared.reward_seen import fault
+from grpo_recipes.contract.findings.finding import Finding, mistake
 from grpo_recipes.worker.preflight._shared.seen import Seen
 
 ID = "PFL027"
@@ -30,11 +29,11 @@ def check(inputs: Seen) -> Iterator[Finding]:
         if seconds * per_step >= NOTE_S:
             steps = options.max_steps
             total = f", {seconds * per_step * steps / 3600:.1f} h in {steps} steps" if steps else ""
-            yield fault(
-                "warning" if seconds * per_step >= WARNING_S else "note",
+            yield mistake(
                 f"reward {reward.name} takes {seconds:.2g} s for a completion, about {seconds * per_step:.0f} s of "
                 "each optimizer step",
                 reward.key,
-                because=(f"a process judges {per_step:.0f} completions in a step{total}",),
+                because=f"a process judges {per_step:.0f} completions in a step{total}",
                 fix="judge in parallel, or make it an async function",
+                severity="warning" if seconds * per_step >= WARNING_S else "note",
             )

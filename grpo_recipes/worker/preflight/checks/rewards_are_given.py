@@ -12,9 +12,9 @@ Source: trl 1.16.0 grpo_trainer.py (nansum over rewards_per_func, unscorable_mas
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.findings.finding import Finding
+from grpo_recipes.contract.findings.finding import Finding, mistake, not_checked, warning
 from grpo_recipes.contract.findings.wording import join_items
-from grpo_recipes.worker.preflight._shared.reward_seen import RewardSeen, by_case, fault
+from grpo_recipes.worker.preflight._shared.reward_seen import RewardSeen, by_case
 from grpo_recipes.worker.preflight._shared.seen import Seen
 
 ID = "PFL025"
@@ -36,12 +36,11 @@ def _by_completion(reward: RewardSeen) -> Iterator[Finding]:
     rows = {row for (row, _), value in given if value is not None}
     cases = {case for (row, case), value in given if value is None and row in rows}
     if cases:
-        yield fault(
-            "warning",
+        yield warning(
             f"reward {reward.name} gives no reward for these completions: "
             f"{join_items([case for case in by_case(call) if case in cases], 5)}",
             reward.key,
-            because=("trl leaves None and NaN out of the sum, which then consists of the other rewards",),
+            because="trl leaves None and NaN out of the sum, which then consists of the other rewards",
             fix="return 0.0 for a bad completion",
         )
 
@@ -50,11 +49,10 @@ def _not_called(inputs: Seen, reward: RewardSeen) -> Iterator[Finding]:
     call = reward.judged
     count = 0 if call is None else len({row for row, _ in call.entries})
     if call is not None and count < len(inputs.sample):
-        yield fault(
-            "not-checked",
+        yield not_checked(
             f"reward {reward.name} was called for {count} of the {len(inputs.sample)} examined rows",
             reward.key,
-            because=(f"that took {call.seconds:.2g} s, and a call may take {inputs.options.time_limit:g} s",),
+            because=f"that took {call.seconds:.2g} s, and a call may take {inputs.options.time_limit:g} s",
             fix="--time-limit, for more of them",
         )
 
@@ -71,13 +69,10 @@ def _rows_without(inputs: Seen) -> Iterator[Finding]:
     without = sorted(tried - given)
     if without:
         rows = [inputs.data.number(inputs.sample[row]) for row in without]
-        yield fault(
-            "error" if len(without) == len(tried) else "warning",
+        yield mistake(
             f"{len(without)} of {len(tried)} rows get no reward from any function",
             ("rewards",),
-            because=(
-                f"rows {join_items(rows, 5)}",
-                "trl leaves their completions out, so they teach nothing",
-            ),
+            because=(f"rows {join_items(rows, 5)}", "trl leaves their completions out, so they teach nothing"),
             fix="leave these rows out, or correct the column that the rewards read",
+            severity="error" if len(without) == len(tried) else "warning",
         )

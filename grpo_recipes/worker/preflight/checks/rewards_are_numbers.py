@@ -12,9 +12,9 @@ Source: trl 1.16.0 grpo_trainer.py (_calculate_rewards; torch.tensor(..., dtype=
 import math
 from collections.abc import Iterator
 
-from grpo_recipes.contract.findings.finding import Finding
+from grpo_recipes.contract.findings.finding import Finding, mistake
 from grpo_recipes.contract.findings.wording import join_items
-from grpo_recipes.worker.preflight._shared.reward_seen import RewardSeen, by_case, fault
+from grpo_recipes.worker.preflight._shared.reward_seen import RewardSeen, by_case
 from grpo_recipes.worker.preflight._shared.seen import Seen
 from grpo_recipes.worker.preflight.checks import completions_have_the_shape
 
@@ -25,11 +25,10 @@ def check(inputs: Seen) -> Iterator[Finding]:
     for reward in inputs.rewards:
         failed = reward.failed
         if failed is not None and failed.kind == "wrong" and not completions_have_the_shape.explains(reward):
-            yield fault(
-                "error",
+            yield mistake(
                 f"reward {reward.name} returned {failed.error}, not one number for each completion",
                 reward.key,
-                because=(f"it was called with {len(failed.entries)} completions",),
+                because=f"it was called with {len(failed.entries)} completions",
                 fix="return [score(completion) for completion in completions]",
             )
         yield from _infinite(reward)
@@ -42,12 +41,9 @@ def _infinite(reward: RewardSeen) -> Iterator[Finding]:
     infinite = (math.inf, -math.inf)
     cases = [case for case, values in by_case(call).items() if any(value in infinite for value in values)]
     if cases:
-        yield fault(
-            "error",
+        yield mistake(
             f"reward {reward.name} is infinite for these completions: {join_items(cases)}",
             reward.key,
-            because=(
-                "the advantages of its whole group become NaN, which trl replaces with 0: the group teaches nothing",
-            ),
+            because="the advantages of its whole group become NaN, which trl replaces with 0, and teach nothing",
             fix="return a large finite number, or 0.0",
         )

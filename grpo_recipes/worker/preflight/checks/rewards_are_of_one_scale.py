@@ -12,9 +12,9 @@ Source: trl 1.16.0 grpo_trainer.py (rewards_per_func times reward_weights, then 
 import math
 from collections.abc import Iterator
 
-from grpo_recipes.contract.findings.finding import Finding
+from grpo_recipes.contract.findings.finding import Finding, warning
 from grpo_recipes.contract.findings.wording import join_items
-from grpo_recipes.worker.preflight._shared.reward_seen import RewardSeen, fault, record
+from grpo_recipes.worker.preflight._shared.reward_seen import RewardSeen, record
 from grpo_recipes.worker.preflight._shared.seen import Seen
 from grpo_recipes.worker.preflight.checks.passes_are_right import tells_apart
 
@@ -28,8 +28,7 @@ def check(inputs: Seen) -> Iterator[Finding]:
     for reward in inputs.rewards if counted else ():
         own = _range(reward)
         if reward not in readers and own >= TIMES * counted:
-            yield fault(
-                "warning",
+            yield warning(
                 f"reward {reward.name} differs by {record(own)} between completions, and right answers count for "
                 f"{record(counted)}",
                 (*reward.key, "weight"),

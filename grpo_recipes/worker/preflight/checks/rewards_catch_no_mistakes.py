@@ -12,8 +12,8 @@ Example: reward fields catches its own TypeError for every completion: the JSON 
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.findings.finding import Finding
-from grpo_recipes.worker.preflight._shared.reward_seen import CAUGHT, RewardSeen, cut, fault, record
+from grpo_recipes.contract.findings.finding import Finding, warning
+from grpo_recipes.worker.preflight._shared.reward_seen import CAUGHT, RewardSeen, cut, record
 from grpo_recipes.worker.preflight._shared.seen import Seen
 from grpo_recipes.worker.preflight.checks import completions_have_the_shape
 
@@ -31,8 +31,7 @@ def check(inputs: Seen) -> Iterator[Finding]:
             kind, _, text = error.partition(": ")
             assert reward.judged is not None
             value = reward.judged.values[0]
-            yield fault(
-                "warning",
+            yield warning(
                 f"reward {reward.name} catches its own {kind} for every completion: {cut(text, 120)}",
                 reward.key,
                 because=(place, f"it gives {'no reward' if value is None else record(value)} to every completion"),

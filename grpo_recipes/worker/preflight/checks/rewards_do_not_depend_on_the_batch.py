@@ -10,8 +10,8 @@ Example: reward ranked gives 8 of 8 completions a different value if other promp
 import math
 from collections.abc import Iterator
 
-from grpo_recipes.contract.findings.finding import Finding
-from grpo_recipes.worker.preflight._shared.reward_seen import fault, record
+from grpo_recipes.contract.findings.finding import Finding, warning
+from grpo_recipes.worker.preflight._shared.reward_seen import record
 from grpo_recipes.worker.preflight._shared.seen import Seen
 from grpo_recipes.worker.preflight.checks import rewards_repeat_themselves
 
@@ -30,12 +30,11 @@ def check(inputs: Seen) -> Iterator[Finding]:
         each = zip(alone.values, together.values, strict=False)
         pairs = [(a, b) for a, b in each if not _is_equal(a, b)]
         if pairs:
-            yield fault(
-                "warning",
+            yield warning(
                 f"reward {reward.name} gives {len(pairs)} of {len(alone.values)} completions a different value if "
                 "other prompts are scored with them",
                 reward.key,
-                because=(f"the first got {record(pairs[0][0])} alone, then {record(pairs[0][1])}",),
+                because=f"the first got {record(pairs[0][0])} alone, then {record(pairs[0][1])}",
                 fix="score each completion by itself, or compare it with those of the same prompt",
             )
 

@@ -12,9 +12,9 @@ Example: reward judge did not return within 60 s (rewards.py:12 in judge)
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.findings.finding import Finding
+from grpo_recipes.contract.findings.finding import Finding, mistake
 from grpo_recipes.worker.preflight._shared.hosted import end_words
-from grpo_recipes.worker.preflight._shared.reward_seen import Call, RewardSeen, fault
+from grpo_recipes.worker.preflight._shared.reward_seen import Call, RewardSeen
 from grpo_recipes.worker.preflight._shared.seen import Seen
 
 ID = "PFL021"
@@ -33,8 +33,7 @@ def _fault(inputs: Seen, reward: RewardSeen, failed: Call) -> Finding:
         "time": "add a timeout to slow calls, or raise --time-limit",
         "memory": "use less memory, or raise --memory-limit",
     }
-    return fault(
-        "error",
+    return mistake(
         f"reward {reward.name} {end_words(failed.by, inputs.options.time_limit)}",
         reward.key,
         because=(failed.place, when) if failed.place else (when,),

@@ -11,8 +11,8 @@ Source: trl 1.16.0 grpo_trainer.py (_generate_and_score_completions).
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.findings.finding import Finding
-from grpo_recipes.worker.preflight._shared.reward_seen import GOLDS, by_case, fault
+from grpo_recipes.contract.findings.finding import Finding, warning
+from grpo_recipes.worker.preflight._shared.reward_seen import GOLDS, by_case
 from grpo_recipes.worker.preflight._shared.seen import Seen
 from grpo_recipes.worker.preflight._shared.tools_seen import PLAYED
 
@@ -26,10 +26,9 @@ def check(inputs: Seen) -> Iterator[Finding]:
         values = {} if reward.judged is None else by_case(reward.judged)
         best = max((value or 0.0 for case in GOLDS for value in values.get(case, ())), default=0.0)
         if reward.kind != "shipped" and PLAYED in values and best > 0 and not any(values[PLAYED]):
-            yield fault(
-                "warning",
+            yield warning(
                 f"reward {reward.name} pays right answers, but none that follows a tool call",
                 reward.key,
-                because=("with tools, completion[0] is the call, and the answer is completion[-1]",),
+                because="with tools, completion[0] is the call, and the answer is completion[-1]",
                 fix='read completion[-1]["content"]',
             )

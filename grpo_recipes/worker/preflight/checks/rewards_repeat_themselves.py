@@ -10,8 +10,8 @@ Example: reward judge gave 12 of 192 completions a different value when it was c
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.findings.finding import Finding
-from grpo_recipes.worker.preflight._shared.reward_seen import fault, record
+from grpo_recipes.contract.findings.finding import Finding, warning
+from grpo_recipes.worker.preflight._shared.reward_seen import record
 from grpo_recipes.worker.preflight._shared.seen import Seen
 
 ID = "PFL026"
@@ -24,11 +24,10 @@ def check(inputs: Seen) -> Iterator[Finding]:
             continue
         pairs = [(a, b) for a, b in zip(first.values, again.values, strict=True) if a != b]
         if pairs:
-            yield fault(
-                "warning",
+            yield warning(
                 f"reward {reward.name} gave {len(pairs)} of {len(first.values)} completions a different value when it "
                 "was called again",
                 reward.key,
-                because=(f"the first got {record(pairs[0][0])}, then {record(pairs[0][1])}",),
+                because=f"the first got {record(pairs[0][0])}, then {record(pairs[0][1])}",
                 fix="no random numbers; a judge model at temperature 0",
             )

@@ -13,9 +13,9 @@ Source: trl 1.16.0 grpo_trainer.py (_calculate_rewards).
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.findings.finding import Finding
+from grpo_recipes.contract.findings.finding import Finding, mistake, not_checked
 from grpo_recipes.contract.findings.wording import OF_THE_TRAINER, join_items, without_parameters
-from grpo_recipes.worker.preflight._shared.reward_seen import Call, RewardSeen, fault
+from grpo_recipes.worker.preflight._shared.reward_seen import Call, RewardSeen
 from grpo_recipes.worker.preflight._shared.seen import Seen
 from grpo_recipes.worker.preflight._shared.tokens import names_from_trl
 from grpo_recipes.worker.preflight.checks import completions_have_the_shape
@@ -41,11 +41,10 @@ def check(inputs: Seen) -> Iterator[Finding]:
 
 
 def _not_tried(reward: RewardSeen) -> Finding:
-    return fault(
-        "not-checked",
+    return not_checked(
         f"reward {reward.name} uses {ENVIRONMENTS}, so preflight does not test it",
         reward.key,
-        because=("a run passes each completion's object; preflight has only one, in a separate process",),
+        because="a run passes each completion's object; preflight has only one, in a separate process",
         fix="--smoke runs it for two steps",
     )
 
@@ -54,22 +53,20 @@ def _missing(inputs: Seen, reward: RewardSeen, failed: Call) -> Finding:
     columns = sorted(set(inputs.data.rows.column_names) - {"prompt"}) if inputs.data is not None else []
     others = [name for name in failed.missing if name not in OF_THE_TRAINER]
     fixes = [f'columns: {{{others[0]}: "{{{{ ... }}}}"}} under dataset, with a column of the data'] if others else []
-    return fault(
-        "error",
+    return mistake(
         f"reward {reward.name} asks for {join_items(failed.missing)}, which "
         f"{'the data does not have' if others == failed.missing else 'trl does not pass'}",
         reward.key,
-        because=(f"trl passes {', '.join(names_from_trl())} and the columns {', '.join(columns)}",),
+        because=f"trl passes {', '.join(names_from_trl())} and the columns {', '.join(columns)}",
         fix="; ".join(filter(None, (without_parameters(failed.missing), *fixes))),
     )
 
 
 def _keyword_finding(reward: RewardSeen, failed: Call) -> Finding:
-    return fault(
-        "error",
+    return mistake(
         f"reward {reward.name} does not take {failed.unexpected}",
         reward.key,
-        because=("trl passes every column, and newer releases pass more, by keyword",),
+        because="trl passes every column, and newer releases pass more, by keyword",
         fix="add **kwargs to its parameters",
     )
 
@@ -77,12 +74,7 @@ def _keyword_finding(reward: RewardSeen, failed: Call) -> Finding:
 def _exception_finding(inputs: Seen, reward: RewardSeen, failed: Call) -> Finding:
     because = [failed.place] if failed.place else []
     if failed.name == "load":
-        return fault(
-            "error",
-            f"reward {reward.name} cannot be loaded: {failed.error}",
-            reward.key,
-            because=tuple(because),
-        )
+        return mistake(f"reward {reward.name} cannot be loaded: {failed.error}", reward.key, because=tuple(because))
     cases = [
         call
         for call in reward.calls
@@ -94,8 +86,7 @@ def _exception_finding(inputs: Seen, reward: RewardSeen, failed: Call) -> Findin
         texts = []
     because += [f"columns from dataset.columns are text: {join_items(texts)}"] if texts else []
     with_ = f" with these completions: {join_items(raising)}" if raising and len(raising) < len(cases) else ""
-    return fault(
-        "error",
+    return mistake(
         f"reward {reward.name} fails{with_}: {failed.error}",
         reward.key,
         because=tuple(because),

@@ -21,7 +21,7 @@ Example: reward accuracy gives 0 to every completion, right, empty or garbage
 import math
 from collections.abc import Iterator
 
-from grpo_recipes.contract.findings.finding import Finding, Patch
+from grpo_recipes.contract.findings.finding import Finding, Patch, mistake, warning
 from grpo_recipes.worker.preflight._shared.reward_seen import (
     GARBAGE,
     GOLD,
@@ -30,7 +30,6 @@ from grpo_recipes.worker.preflight._shared.reward_seen import (
     PREFILLED,
     RewardSeen,
     by_case,
-    fault,
     mean,
     record,
 )
@@ -45,11 +44,10 @@ def check(inputs: Seen) -> Iterator[Finding]:
         return  # no reward was tried
     is_judged_by_itself = (tools := inputs.tools) is not None and (tools.get_reward is not None or tools.reward_problem)
     if not is_judged_by_itself and all(reward.weight == 0 for reward in inputs.rewards):
-        yield fault(
-            "error",
+        yield mistake(
             "the weight of every reward is 0",
             ("rewards",),
-            because=("the reward of every completion is 0, so the model learns nothing",),
+            because="the reward of every completion is 0, so the model learns nothing",
             fix="weight: 1.0",
         )
         return
@@ -77,8 +75,7 @@ def _constant(inputs: Seen, reward: RewardSeen) -> Iterator[Finding]:
     if not value and value is not None and not inputs.gold and _expects_more_than_garbage(inputs, reward):
         return  # garbage deserves no more, and a right answer is not known
     kinds = ("right, " if inputs.gold else "") + "empty or garbage"
-    yield fault(
-        "warning",
+    yield warning(
         f"reward {reward.name} gives {'no reward' if value is None else record(value)} to every completion, {kinds}",
         reward.key,
         because=(
@@ -99,8 +96,7 @@ def _rewards_prefill(inputs: Seen, reward: RewardSeen) -> list[Finding]:
         return []
     prefill = next(filter(None, inputs.prefills))
     return [
-        fault(
-            "warning",
+        warning(
             f"reward {reward.name} gives at most {record(others)}, but {record(means[PREFILLED])} behind {prefill!r}",
             reward.key,
             because=(
@@ -162,19 +158,17 @@ def _own(inputs: Seen, reward: RewardSeen) -> Iterator[Finding]:
     best = max(means[case] for case in GOLDS if case in means)
     worst = max((case for case in GARBAGE if case in means), key=means.__getitem__)
     if reward.weight > 0 and means[worst] >= best:
-        yield fault(
-            "warning",
+        yield warning(
             f"reward {reward.name} gives right answers {record(best)}, but {worst} {record(means[worst])}",
             reward.key,
             because=(f"it reads column {inputs.reference}", f"right answers: {inputs.gold}"),
             fix="check what it compares",
         )
     elif reward.weight < 0 and best > means[worst]:
-        yield fault(
-            "warning",
+        yield warning(
             f"reward {reward.name} gives right answers the most, and its weight is {reward.weight:g}",
             (*reward.key, "weight"),
-            because=("a negative weight trains against it",),
+            because="a negative weight trains against it",
             fix=f"weight: {-reward.weight:g}",
             patch=(Patch((*reward.key, "weight"), -reward.weight),),
         )
@@ -185,8 +179,7 @@ def _disliked(inputs: Seen, reward: RewardSeen) -> Finding:
     assert reward.judged is not None
     means = {case: mean(values) for case, values in by_case(reward.judged).items()}
     others = ", ".join(f"{case} {record(means[case])}" for case in GARBAGE if case in means)
-    return fault(
-        "warning",
+    return warning(
         f"reward {reward.name}, with weight {reward.weight:g}, likes the text of column {column} least of all",
         (*reward.key, "weight"),
         because=(
@@ -207,8 +200,7 @@ def _sum(inputs: Seen) -> Iterator[Finding]:
     garbage = [case for case in GARBAGE if case in sums and (reads or case != OTHER)]
     worst = max(garbage, key=sums.__getitem__)
     if sums[worst] >= best or math.isclose(sums[worst], best):  # 0.1 + 0.2 is more than 0.3 by rounding
-        yield fault(
-            "warning",
+        yield warning(
             f"right answers get {record(best)}, but {worst} completions get {record(sums[worst])}",
             ("rewards",),
             because=("both are the weighted sum of all rewards, a mean over the rows", f"right answers: {inputs.gold}"),

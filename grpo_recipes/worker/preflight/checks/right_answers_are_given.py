@@ -12,8 +12,8 @@ Example: 24 of 200 right answers are empty, such as that of row 5
 import re
 from collections.abc import Iterator
 
-from grpo_recipes.contract.findings.finding import Finding
-from grpo_recipes.worker.preflight._shared.reward_seen import EMPTY, WORDS, by_row, fault, record
+from grpo_recipes.contract.findings.finding import Finding, mistake
+from grpo_recipes.worker.preflight._shared.reward_seen import EMPTY, WORDS, by_row, record
 from grpo_recipes.worker.preflight._shared.seen import Seen, prompt_as_text
 
 ID = "PFL062"
@@ -34,15 +34,15 @@ def check(inputs: Seen) -> Iterator[Finding]:
             continue
         row, values = next(iter(scored.items()))
         is_allowed = MAY_BE_EMPTY.search(prompt_as_text(data.prompts[inputs.sample[row]]))
-        yield fault(
-            "note" if is_allowed else "warning",
+        yield mistake(
             f"{len(empty)} of {len(data.prompts)} right answers are empty, such as that of row "
             f"{data.number(inputs.sample[row])}",
             ("dataset", "columns", column),
             because=(
                 f"reward {reward.name} gives an empty completion of that row {record(values.get(EMPTY))}, and words "
-                f"{record(values.get(WORDS))}",
+                f"{record(values.get(WORDS))}"
             ),
             fix='filter: "{{ ... }}" under dataset, with the column of the answer, which leaves these rows out',
+            severity="note" if is_allowed else "warning",
         )
         return

@@ -11,9 +11,9 @@ Example: reward right does not pay the right answers of 31 of 32 rows
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.findings.finding import Finding
+from grpo_recipes.contract.findings.finding import Finding, warning
 from grpo_recipes.contract.findings.wording import join_items
-from grpo_recipes.worker.preflight._shared.reward_seen import GARBAGE, GOLD, best_of_golds, by_row, cut, fault
+from grpo_recipes.worker.preflight._shared.reward_seen import GARBAGE, GOLD, best_of_golds, by_row, cut
 from grpo_recipes.worker.preflight._shared.seen import Seen
 from grpo_recipes.worker.preflight.checks import gold_is_an_answer, rewards_teach
 
@@ -41,8 +41,7 @@ def check(inputs: Seen) -> Iterator[Finding]:
         unpaid = [row for row, values in rows.items() if best_of_golds(values) <= _best_of_others(values)]
         if len(rows) > len(unpaid) >= max(FEWEST, SHARE * len(rows)):
             numbers = [inputs.data.number(inputs.sample[row]) for row in unpaid]
-            yield fault(
-                "warning",
+            yield warning(
                 f"reward {reward.name} does not pay the right answers of {len(unpaid)} of {len(rows)} rows",
                 reward.key,
                 because=(

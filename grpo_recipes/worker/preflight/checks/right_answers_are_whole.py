@@ -12,8 +12,8 @@ Example: 150 of 200 right answers are 40 characters long, and none is longer
 import re
 from collections.abc import Iterator
 
-from grpo_recipes.contract.findings.finding import Finding
-from grpo_recipes.worker.preflight._shared.reward_seen import cut, fault
+from grpo_recipes.contract.findings.finding import Finding, warning
+from grpo_recipes.worker.preflight._shared.reward_seen import cut
 from grpo_recipes.worker.preflight._shared.seen import Seen
 
 ID = "PFL063"
@@ -42,8 +42,7 @@ def check(inputs: Seen) -> Iterator[Finding]:
 
 
 def _fault(column: str, message: str, example: str) -> Finding:
-    return fault(
-        "warning",
+    return warning(
         message,
         ("dataset", "columns", column),
         because=(f"one of them ends with {cut(example[-40:], 40)!r}", "a whole answer is then not the right one"),

@@ -10,8 +10,8 @@ Example: all 200 right answers are 'positive'
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.findings.finding import Finding
-from grpo_recipes.worker.preflight._shared.reward_seen import cut, fault
+from grpo_recipes.contract.findings.finding import Finding, warning
+from grpo_recipes.worker.preflight._shared.reward_seen import cut
 from grpo_recipes.worker.preflight._shared.seen import Seen
 
 ID = "PFL055"
@@ -25,8 +25,7 @@ def check(inputs: Seen) -> Iterator[Finding]:
     answers = ["" if value is None else str(value).strip() for value in inputs.data.rows[column]]
     reads = any(reward.weight > 0 and column in reward.parameters for reward in inputs.rewards)
     if reads and len(answers) >= FEWEST_ROWS and answers[0] and len({*answers}) == 1:
-        yield fault(
-            "warning",
+        yield warning(
             f"all {len(answers)} right answers are {cut(answers[0], 40)!r}",
             ("dataset", "columns", column),
             because=(f"column {column} has one value in all rows", "the model learns to answer it to any question"),

@@ -10,8 +10,8 @@ Example: the right answers of 32 of 32 rows are longer than a completion of 5 to
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.findings.finding import Finding
-from grpo_recipes.worker.preflight._shared.reward_seen import GOLD, fault
+from grpo_recipes.contract.findings.finding import Finding, warning
+from grpo_recipes.worker.preflight._shared.reward_seen import GOLD
 from grpo_recipes.worker.preflight._shared.seen import Seen
 from grpo_recipes.worker.preflight.checks.prompts_fit import max_completion_length
 
@@ -25,13 +25,12 @@ def check(inputs: Seen) -> Iterator[Finding]:
     lengths = [len(ids) for ids in inputs.tokenizer(texts, add_special_tokens=False)["input_ids"]]
     longer = sum(length > most for length in lengths)
     if 2 * longer > len(lengths):
-        yield fault(
-            "warning",
+        yield warning(
             f"the right answers of {longer} of {len(lengths)} rows are longer than a completion of {most} tokens",
             ("generation", "max_completion_length"),
             because=(
                 f"they have {min(lengths)} to {max(lengths)} tokens ({inputs.gold}); a completion that is"
-                " cut off before that is never right",
+                " cut off before that is never right"
             ),
             fix=f"max_completion_length: {max(lengths) + 1}, or more if the model should think before it answers",
         )

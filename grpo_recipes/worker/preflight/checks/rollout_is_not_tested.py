@@ -8,8 +8,7 @@ Example: rollout play makes the completions, so preflight does not test them
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.findings.finding import Finding
-from grpo_recipes.worker.preflight._shared.reward_seen import fault
+from grpo_recipes.contract.findings.finding import Finding, not_checked
 from grpo_recipes.worker.preflight._shared.seen import Seen
 
 ID = "PFL035"
@@ -17,10 +16,9 @@ ID = "PFL035"
 
 def check(inputs: Seen) -> Iterator[Finding]:
     if inputs.plan.rollout is not None:
-        yield fault(
-            "not-checked",
+        yield not_checked(
             f"rollout {inputs.plan.rollout.name} makes the completions, so preflight does not test them",
             ("rollout",),
-            because=("it is called with the trainer and its model, and preflight loads no model",),
+            because="it is called with the trainer and its model, and preflight loads no model",
             fix="grpo-run RECIPE --smoke trains two steps with it",
         )

@@ -7,9 +7,9 @@ Fix: give missing values a default, as in "{{ answer or '' }}"; or leave such ro
 Example: dataset.prompt: row 3 cannot fill the template, because an expression in it is null for this row
 """
 
-from grpo_recipes.contract.findings.finding import Finding
+from grpo_recipes.contract.findings.finding import Finding, mistake
 from grpo_recipes.worker._shared.replacing import Refused
-from grpo_recipes.worker.preflight._shared.reward_seen import cut, fault
+from grpo_recipes.worker.preflight._shared.reward_seen import cut
 
 ID = "PFL001"
 
@@ -18,7 +18,7 @@ def of_refused(stopped: Refused, where: str) -> Finding:
     """Returns the fault for the worker's refusal of a section's rows."""
     finding = stopped.findings[0]
     lines = tuple(line.removeprefix("= ") for line in finding.seen)
-    return fault("error", finding.message, finding.path or (where,), lines + finding.because, finding.fix, rule=ID)
+    return mistake(finding.message, finding.path or (where,), lines + finding.because, finding.fix, rule=ID)
 
 
 def of_problem(problem: Exception, path: str, where: str) -> Finding:
@@ -26,4 +26,4 @@ def of_problem(problem: Exception, path: str, where: str) -> Finding:
     while problem.__cause__ is not None and isinstance(problem.__cause__, Exception):
         problem = problem.__cause__
     because = (f"{type(problem).__name__}: {cut(str(problem), 300)}",)
-    return fault("error", f"{where}: {path} cannot be loaded", (where, "path"), because, rule=ID)
+    return mistake(f"{where}: {path} cannot be loaded", (where, "path"), because, rule=ID)

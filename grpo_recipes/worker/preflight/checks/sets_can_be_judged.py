@@ -9,9 +9,8 @@ Example: reward accuracy cannot judge held-out set math: it asks for solution, w
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.findings.finding import Finding
+from grpo_recipes.contract.findings.finding import Finding, mistake
 from grpo_recipes.contract.findings.wording import join_items
-from grpo_recipes.worker.preflight._shared.reward_seen import fault
 from grpo_recipes.worker.preflight._shared.seen import Seen
 from grpo_recipes.worker.preflight.checks.rewards_return import ENVIRONMENTS
 
@@ -29,8 +28,7 @@ def check(inputs: Seen) -> Iterator[Finding]:
                 continue
             asks = f"it asks for {join_items(failed.missing)}, which the set does not have"
             how = asks if failed.missing else failed.error or failed.by
-            yield fault(
-                "error",
+            yield mistake(
                 f"reward {reward.name} cannot judge held-out set {name}: {how}",
                 (section,),
                 because=(

@@ -10,8 +10,8 @@ Example: dataset.sort_by sorts difficulty by letters: easy, hard, medium
 import re
 from collections.abc import Iterator
 
-from grpo_recipes.contract.findings.finding import Finding
-from grpo_recipes.worker.preflight._shared.reward_seen import cut, fault
+from grpo_recipes.contract.findings.finding import Finding, warning
+from grpo_recipes.worker.preflight._shared.reward_seen import cut
 from grpo_recipes.worker.preflight._shared.seen import Seen
 
 ID = "PFL058"
@@ -34,11 +34,10 @@ def check(inputs: Seen) -> Iterator[Finding]:
     scale = next((scale for scale in SCALES if len(texts) > 1 and {*lowered} <= {*scale}), None)
     meant = [_number_key(text) for text in texts] if scale is None else [(scale.index(word), "") for word in lowered]
     if len({shape for _, shape in meant}) == 1 and meant != sorted(meant):
-        yield fault(
-            "warning",
+        yield warning(
             f"dataset.sort_by sorts {name} by letters: {cut(', '.join(texts[:8]), 80)}",
             ("dataset", "sort_by"),
-            because=("the column has texts",),
+            because="the column has texts",
             fix=f"use numbers in {name}, or texts whose order is their meaning: 1 easy, 2 medium, 3 hard",
         )
 

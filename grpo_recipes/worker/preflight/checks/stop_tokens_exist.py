@@ -8,8 +8,7 @@ Example: stop_token_ids has 151999, and the tokenizer has 151669 tokens
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.findings.finding import Finding, Patch
-from grpo_recipes.worker.preflight._shared.reward_seen import fault
+from grpo_recipes.contract.findings.finding import Finding, Patch, mistake
 from grpo_recipes.worker.preflight._shared.seen import Seen
 
 ID = "PFL014"
@@ -22,11 +21,10 @@ def check(inputs: Seen) -> Iterator[Finding]:
     given = inputs.ends.stop_token_ids
     for index, token in enumerate(given):
         if token >= size:
-            yield fault(
-                "error",
+            yield mistake(
                 f"stop_token_ids has {token}, and the tokenizer has {size} tokens",
                 ("generation", "stop_token_ids", index),
-                because=("a token that does not exist never ends a completion",),
+                because="a token that does not exist never ends a completion",
                 fix=f"an id below {size}",
                 patch=(Patch(("generation", "stop_token_ids"), [other for other in given if other < size]),),
             )

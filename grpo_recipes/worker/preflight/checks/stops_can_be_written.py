@@ -12,9 +12,9 @@ Source: trl 1.16.0 grpo_trainer.py (batch_decode with skip_special_tokens=True).
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.findings.finding import Finding
+from grpo_recipes.contract.findings.finding import Finding, note, warning
 from grpo_recipes.contract.findings.wording import join_items
-from grpo_recipes.worker.preflight._shared.reward_seen import GOLD, fault
+from grpo_recipes.worker.preflight._shared.reward_seen import GOLD
 from grpo_recipes.worker.preflight._shared.seen import Seen
 from grpo_recipes.worker.preflight._shared.tokens import special_tokens
 
@@ -37,11 +37,10 @@ def _unwritable(inputs: Seen, stop: str, key: tuple[str | int, ...]) -> Iterator
     text = tokenizer.decode(ids, skip_special_tokens=False, clean_up_tokenization_spaces=False)
     is_unknown = tokenizer.unk_token_id is not None and tokenizer.unk_token_id in ids
     if not ids or (is_unknown and stop != tokenizer.unk_token) or "".join(stop.split()) not in "".join(text.split()):
-        yield fault(
-            "warning",
+        yield warning(
             f"stop {stop!r} cannot be written, since the tokenizer has no token for part of it",
             key,
-            because=(f"its tokens are {text!r} when decoded",),
+            because=f"its tokens are {text!r} when decoded",
             fix="a different stop string, or add_tokens under tokenizer",
         )
 
@@ -50,11 +49,10 @@ def _invisible(inputs: Seen, stop: str, key: tuple[str | int, ...]) -> Iterator[
     tokenizer = inputs.tokenizer
     special = [text for text in special_tokens(tokenizer).values() if text in stop]
     if special:
-        yield fault(
-            "note",
+        yield note(
             f"stop {stop!r} is not in the text that rewards get",
             key,
-            because=(f"{special[0]!r} is a special token, and trl decodes completions without special tokens",),
+            because=f"{special[0]!r} is a special token, and trl decodes completions without special tokens",
             fix="write rewards that do not look for it",
         )
 
@@ -63,10 +61,9 @@ def _early(inputs: Seen, stop: str, key: tuple[str | int, ...]) -> Iterator[Find
     right = inputs.trial_texts.get(GOLD, [])
     cut = [index for index, text in zip(inputs.sample, right, strict=False) if stop in text.rstrip()[:-1]]
     if cut and inputs.data is not None:
-        yield fault(
-            "warning",
+        yield warning(
             f"stop {stop!r} is part of the right answer",
             key,
-            because=(f"column {inputs.reference}, rows {join_items([inputs.data.number(index) for index in cut], 5)}",),
+            because=f"column {inputs.reference}, rows {join_items([inputs.data.number(index) for index in cut], 5)}",
             fix="a different stop string",
         )

@@ -10,8 +10,8 @@ Example: stop '</think>' ends right answers before they are complete
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.findings.finding import Finding
-from grpo_recipes.worker.preflight._shared.reward_seen import GOLD_IN_TAGS, by_case, cut, fault, mean
+from grpo_recipes.contract.findings.finding import Finding, warning
+from grpo_recipes.worker.preflight._shared.reward_seen import GOLD_IN_TAGS, by_case, cut, mean
 from grpo_recipes.worker.preflight._shared.seen import Seen
 
 ID = "PFL054"
@@ -25,8 +25,7 @@ def check(inputs: Seen) -> Iterator[Finding]:
     for stop in () if inputs.ends is None else inputs.ends.stops:
         if all(text.partition(stop)[2].strip() for text in texts):
             rest = cut(texts[0].partition(stop)[2].strip(), 60)
-            yield fault(
-                "warning",
+            yield warning(
                 f"stop {stop!r} ends right answers before they are complete",
                 ("generation", "stop"),
                 because=(f"after it, a right answer continues with {rest!r}", "generation ends at a stop string"),

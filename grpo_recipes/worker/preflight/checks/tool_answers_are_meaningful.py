@@ -16,8 +16,8 @@ import json
 import re
 from collections.abc import Iterator
 
-from grpo_recipes.contract.findings.finding import Finding
-from grpo_recipes.worker.preflight._shared.reward_seen import cut, fault
+from grpo_recipes.contract.findings.finding import Finding, mistake, note
+from grpo_recipes.worker.preflight._shared.reward_seen import cut
 from grpo_recipes.worker.preflight._shared.seen import Seen
 from grpo_recipes.worker.preflight._shared.tools_seen import ToolCall, ToolsSeen, by_tool, call_text, place_in_recipe
 
@@ -74,11 +74,10 @@ def _other_numbers(inputs: Seen, tools: ToolsSeen) -> Iterator[Finding]:
     answers = " ".join(call.text for call in tools.turns if not call.by)
     stated, answered = _numbers(tools.answer or ""), _numbers(answers)
     if tools.scripted and stated and answered and stated.isdisjoint(answered):
-        yield fault(
-            "note",
+        yield note(
             f"the turns end with {cut(tools.answer or '', 40)!r}, and tools answered {cut(answers, 80)!r}",
             ("preflight", "turns"),
-            because=("no number of the final message is in an answer",),
+            because="no number of the final message is in an answer",
             fix="none if the message is calculated from the answers; else compare the tool with its description",
         )
 
@@ -90,6 +89,6 @@ def _numbers(text: str) -> set[float]:
 def _fault(inputs: Seen, tool: str, message: str, because: str, fix: str | None, is_certain: bool = False) -> Finding:
     assert inputs.tools is not None
     severe = is_certain or inputs.tools.scripted or "object" in message
-    return fault(
-        "warning" if severe else "note", message, place_in_recipe(inputs.plan, tool), because=(because,), fix=fix
+    return mistake(
+        message, place_in_recipe(inputs.plan, tool), because=because, fix=fix, severity="warning" if severe else "note"
     )

@@ -12,8 +12,8 @@ Source: trl 1.16.0 grpo_trainer.py (_tool_call_loop).
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.findings.finding import Finding
-from grpo_recipes.worker.preflight._shared.reward_seen import cut, fault
+from grpo_recipes.contract.findings.finding import Finding, mistake
+from grpo_recipes.worker.preflight._shared.reward_seen import cut
 from grpo_recipes.worker.preflight._shared.seen import Seen
 from grpo_recipes.worker.preflight._shared.tools_seen import by_tool, call_text, place_in_recipe
 
@@ -28,10 +28,10 @@ def check(inputs: Seen) -> Iterator[Finding]:
         if not failed:
             continue
         first, times = failed[0], "" if len(failed) == len(calls) else f" in {len(failed)} of {len(calls)} calls"
-        yield fault(
-            "warning" if inputs.tools.scripted else "note",
+        yield mistake(
             f"tool {tool} fails{times}: {cut(first.error, 200)}",
             place_in_recipe(inputs.plan, tool),
-            because=(*((first.place,) if first.place else ()), f"it was called as {call_text(first)}"),
+            because=(first.place, f"it was called as {call_text(first)}"),
             fix=None if inputs.tools.scripted else "preflight.turns with a call that should work",
+            severity="warning" if inputs.tools.scripted else "note",
         )

@@ -11,8 +11,7 @@ Sources: transformers 5.23.0 utils/chat_template_utils.py (get_json_schema), trl
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.findings.finding import Finding
-from grpo_recipes.worker.preflight._shared.reward_seen import fault
+from grpo_recipes.contract.findings.finding import Finding, mistake
 from grpo_recipes.worker.preflight._shared.seen import Seen
 from grpo_recipes.worker.preflight._shared.tools_seen import place_in_recipe
 
@@ -25,17 +24,11 @@ def check(inputs: Seen) -> Iterator[Finding]:
         return
     if tools.problem:
         what = "tools" if inputs.plan.tools else "environment"
-        yield fault(
-            "error",
-            f"{what} cannot be loaded: {tools.problem}",
-            (what,),
-            because=(tools.place,) if tools.place else (),
-        )
+        yield mistake(f"{what} cannot be loaded: {tools.problem}", (what,), because=tools.place)
     for described in tools.tools:
         if described.schema is None:
-            yield fault(
-                "error",
+            yield mistake(
                 f"tool {described.name} cannot be described to the model: {described.error}",
                 place_in_recipe(inputs.plan, described.name),
-                because=("transformers makes its JSON schema from name, type hints and docstring",),
+                because="transformers makes its JSON schema from name, type hints and docstring",
             )

@@ -12,9 +12,9 @@ Example: tool search took longer than 10 seconds and was ended
 
 from collections.abc import Iterator
 
-from grpo_recipes.contract.findings.finding import Finding
+from grpo_recipes.contract.findings.finding import Finding, mistake
 from grpo_recipes.worker.preflight._shared.hosted import end_words
-from grpo_recipes.worker.preflight._shared.reward_seen import cut, fault
+from grpo_recipes.worker.preflight._shared.reward_seen import cut
 from grpo_recipes.worker.preflight._shared.seen import Seen
 from grpo_recipes.worker.preflight._shared.tools_seen import ToolCall, ToolsSeen, by_tool, call_text, place_in_recipe
 
@@ -28,16 +28,16 @@ def check(inputs: Seen) -> Iterator[Finding]:
         ended = [call for call in calls if call.by in ("time", "end", "killed")]
         if ended:
             first = ended[0]
-            yield fault(
-                "error" if first.by == "killed" else "warning",
+            yield mistake(
                 f"tool {_words(inputs.tools, first)}",
                 place_in_recipe(inputs.plan, tool),
                 because=(
-                    *((first.place,) if first.place else ()),
+                    first.place,
                     f"it was called as {call_text(first)}",
-                    *(("it runs in the process that trains",) if first.by == "killed" else ()),
+                    "it runs in the process that trains" if first.by == "killed" else "",
                 ),
                 fix="set a timeout for slow operations in it" if "time" in (first.by, first.end) else None,
+                severity="error" if first.by == "killed" else "warning",
             )
 
 

@@ -13,8 +13,8 @@ Example: the chat template ends the assistant's turn with '<|im_end|>', and gene
 from collections.abc import Iterator
 from typing import Any
 
-from grpo_recipes.contract.findings.finding import Finding, Patch
-from grpo_recipes.worker.preflight._shared.reward_seen import cut, fault
+from grpo_recipes.contract.findings.finding import Finding, Patch, warning
+from grpo_recipes.worker.preflight._shared.reward_seen import cut
 from grpo_recipes.worker.preflight._shared.seen import DeclaredEnds, Seen, is_conversational
 from grpo_recipes.worker.preflight._shared.tokens import render_prompt, special_tokens, word
 
@@ -54,11 +54,10 @@ def _fault(tokenizer: Any, ends: DeclaredEnds, tail: str, ids: list[int]) -> Fin
         message = "the chat template writes no end after the assistant's answer"
     else:
         message = f"the chat template ends the assistant's turn with {cut(tail)!r}, and generation does not end there"
-    return fault(
-        "warning",
+    return warning(
         message,
         ("generation", "stop_token_ids"),
-        because=(f"generation ends at {words}",),
+        because=f"generation ends at {words}",
         fix=f"stop_token_ids: [{special[0]}]" if special else None,
         patch=(Patch(("generation", "stop_token_ids"), [*ends.stop_token_ids, special[0]]),) if special else (),
     )

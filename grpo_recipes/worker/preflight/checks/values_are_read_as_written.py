@@ -15,8 +15,7 @@ from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
-from grpo_recipes.contract.findings.finding import Finding
-from grpo_recipes.worker.preflight._shared.reward_seen import fault
+from grpo_recipes.contract.findings.finding import Finding, warning
 from grpo_recipes.worker.preflight._shared.seen import Seen
 
 ID = "PFL053"
@@ -52,20 +51,18 @@ def check(inputs: Seen) -> Iterator[Finding]:
 
 
 def _of_zeros(name: str, row: int, value: str) -> Finding:
-    return fault(
-        "warning",
+    return warning(
         f"column {name} has {value} in row {row}, which is read as a number without its zeros",
         ("dataset", "path"),
-        because=("datasets reads a column of a .csv file in which every value is a number as numbers",),
+        because="datasets reads a column of a .csv file in which every value is a number as numbers",
         fix=f'a .jsonl file with "{value}" in quotes',
     )
 
 
 def _of_texts(path: tuple[str, ...], name: str, value: str) -> Finding:
-    return fault(
-        "warning",
+    return warning(
         f"the template tests {name}, whose values are texts such as {value!r}",
         path,
-        because=("every text that is not empty counts as true, false included, and none `is false`",),
+        because="every text that is not empty counts as true, false included, and none `is false`",
         fix=f"{name} == {value!r}",
     )
