@@ -8,7 +8,6 @@ from functools import cache
 from typing import Any, Literal, TypeVar, Union
 
 from grpo_recipes.contract.files.bounded_json import parse_json
-from grpo_recipes.contract.host.engines import ENGINES, engine_for
 from grpo_recipes.contract.plan import PLAN_FORMAT, Plan
 
 Section = TypeVar("Section")
@@ -20,8 +19,7 @@ class NotAPlan(ValueError):
 
 def from_json(text: str) -> Plan:
     """The plan that `to_json` wrote, in this or an older release of the same format. Raises ValueError."""
-    content = parse_json(text.encode("utf-8", "surrogatepass"))
-    return plan_of(as_now(content) if isinstance(content, dict) else content, complete=False)
+    return plan_of(parse_json(text.encode("utf-8", "surrogatepass")), complete=False)
 
 
 def plan_of(content: object, *, complete: bool = True) -> Plan:
@@ -104,52 +102,3 @@ def _one_of(kinds: tuple[Any, ...], content: Any, where: str, complete: bool) ->
         except NotAPlan:
             continue
     return _value(kinds[-1], content, where, complete)
-
-
-_MICRO_BATCH = "GRPOConfig.per_device_train_batch_size"
-
-
-def as_now(content: dict[Any, Any]) -> dict[Any, Any]:
-    """The content of an older plan with its keys as this release has them; unchanged for a plan of this release.
-
-    Before `job` a plan had `slurm`, and no engine for machines that are started by hand; before `batch` only the
-    GRPOConfig fields. Content that no release wrote is left as it is, for the reader to report.
-    """
-    world = content.get("world")
-    if not isinstance(world, dict):
-        return content
-    if "job" not in content:
-        content = content | {"job": content.get("slurm") or {}, "world": world | {"engine": _engine(content, world)}}
-    if "batch" not in content:
-        content = content | {"batch": _batch(content, world)}
-    return content
-
-
-def _engine(content: dict[Any, Any], world: dict[Any, Any]) -> object:
-    vllm, engine = content.get("vllm"), world.get("engine")
-    server = vllm.get("server") if isinstance(vllm, dict) else None
-    machines = world.get("num_nodes", 1) + bool(isinstance(server, dict) and server.get("own_node"))
-    return engine_for(engine, machines) if engine in ENGINES else engine
-
-
-def _batch(content: dict[Any, Any], world: dict[Any, Any]) -> object:
-    """The batch; its micro-batch is the recipe's, in completions, even if it was passed in prompts."""
-    try:
-        given = content["arguments"]["GRPOConfig"]
-        passed = {name: value for name, value in given.items() if isinstance(value, int)}
-        of_the_recipe = {setting["key"]: setting["value"] for setting in content["settings"]}
-        micro_batch = int(of_the_recipe.get(_MICRO_BATCH, passed.get("per_device_train_batch_size", 1)))
-        at_once = micro_batch * int(world["num_processes"])
-    except (KeyError, TypeError, ValueError, AttributeError):
-        return None
-    accumulation = max(1, passed.get("gradient_accumulation_steps", 1))
-    feeds = passed.get("steps_per_generation") or passed.get("generation_batch_size", 0) // max(1, at_once)
-    generations = max(1, passed.get("num_generations", 1))
-    feeds = feeds or accumulation
-    return {
-        "micro_batch": micro_batch,
-        "accumulation": accumulation,
-        "steps_per_generation": feeds,
-        "num_generations": generations,
-        "prompts": max(1, feeds * at_once // generations),
-    }

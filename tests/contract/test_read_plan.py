@@ -94,15 +94,6 @@ def test_a_plan_of_an_older_release_has_defaults_for_what_came_later() -> None:
         plan_of(content)
 
 
-def test_a_plan_of_an_older_release_says_its_engine_in_the_words_of_this_one() -> None:
-    of_slurm, by_hand = (json.loads(to_json(CASES[name])) for name in ("slurm_nodes_2_cpu", "nodes_2_ddp_cpu"))
-    of_slurm["slurm"] = of_slurm.pop("job")
-    assert from_json(json.dumps(of_slurm)) == CASES["slurm_nodes_2_cpu"]
-    by_hand["slurm"], by_hand["world"]["engine"] = None, "local"
-    del by_hand["job"]
-    assert from_json(json.dumps(by_hand)).world.engine == "by_hand"
-
-
 def test_tools_an_environment_and_a_rollout_are_read_as_they_were_written() -> None:
     pinned = {"path": "/r/tools.py", "sha256": "ab", "imports": {"words.py": "cd"}}
     tool = Tool("calculate", "tools.py:calculate", **pinned, is_async=True, timeout=2.5)

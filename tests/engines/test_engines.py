@@ -29,10 +29,9 @@ from grpo_recipes.stack.target import parse_target
 PACKAGE = Path(grpo_recipes.__file__).parent
 RECIPE = "recipes/quickstart.yaml"
 # Where an engine has its own: the list, the modules, the recipe's section and the rules that judge it, what a recipe
-# may ask sbatch for, the end of a job inside the run, its id there, and the key of plans of older releases.
+# may ask sbatch for, the end of a job inside the run, and its id there.
 KNOWING = (
     "contract/host/engines.py",
-    "contract/read_plan.py",
     "contract/run_record.py",
     "engines/",
     "schemas/",

@@ -13,7 +13,7 @@ from grpo_recipes.contract.integrity.run_folder import PLAN_FILE
 from grpo_recipes.contract.metric_names import GROUPS_WITHOUT_VARIANCE
 from grpo_recipes.contract.metrics import COMPLETIONS_FILE, METRICS_FILE, Event, number, read_all, without_variance
 from grpo_recipes.contract.plan import Plan
-from grpo_recipes.contract.read_plan import as_now, plan_of
+from grpo_recipes.contract.read_plan import plan_of
 from grpo_recipes.contract.run_record import RunRecord, read_record
 from grpo_recipes.lock.read_lock import LARGEST_PLAN_BYTES
 from grpo_recipes.report.html.series import StepSeries, public_text, public_value, stretch_width
@@ -151,6 +151,6 @@ class ReportedRun:
             return
         self.plan = content
         try:
-            self.planned = plan_of(as_now(content), complete=False)
+            self.planned = plan_of(content, complete=False)
         except (ValueError, TypeError, AttributeError, RecursionError):
             self.planned = None
