@@ -1,9 +1,8 @@
 """Locks a run folder so that only one training uses it; the kernel releases the lock when its process ends.
 
-The lock is a POSIX one rather than flock(2): NFS passes it to its server, so machines see each other's locks, and
-children of the holder, such as data loaders or a vLLM engine, do not keep it if the holder is killed. A POSIX lock is
-lost when its process closes any descriptor of the file, which a reward function that reads the folder may do. So on
-Linux a second lock, of the open file, backs it up on a different byte, and forked children close that file.
+The lock is one of the open file, which NFS passes to its server, so machines see each other's locks. A lock of the
+process would be lost when the process closes any descriptor of the file, which a reward function that reads the folder
+may do. Forked children, such as data loaders, close the file, so they do not keep the lock if the holder is killed.
 """
 
 import contextlib
@@ -13,10 +12,9 @@ import json
 import os
 import socket
 import struct
-import sys
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
@@ -34,9 +32,6 @@ JOB_START = "GRPO_RUN_JOB_START"
 _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL)
 _ANSWER_S = 1.0
 _STRUCT_FLOCK = "hhqqi"  # 64-bit Linux: type, whence, start, length, process
-# The bytes of the first lock, and the byte after them for the second; the file need not be that long.
-_FIRST_LENGTH = 1 << 62
-_RANGES = ((0, _FIRST_LENGTH), (_FIRST_LENGTH, 1))
 _held: dict[Path, int] = {}
 
 
@@ -168,7 +163,7 @@ def holder(folder: Path) -> Holder | None:
         except OSError:
             continue
         with lock:
-            if _locking_process(lock.fileno()) is not None:
+            if _is_locked(lock.fileno()):
                 return _holder(path, lock.fileno())
     return None
 
@@ -187,9 +182,8 @@ def _job_start() -> tuple[str | None, int]:
 
 def _lock(path: Path, file: int) -> None:
     try:
-        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, _FIRST_LENGTH)
         if path not in _held:
-            _lock_open_file(file)
+            _ask_kernel(file, fcntl.F_OFD_SETLK)
     except OSError as problem:
         if problem.errno in (errno.EAGAIN, errno.EACCES):
             other = _holder(path, file)
@@ -203,19 +197,15 @@ def _lock(path: Path, file: int) -> None:
         print(f"note: two runs in this folder would not see each other: {path.name}: {problem.strerror}", flush=True)
 
 
-def _lock_open_file(file: int) -> None:
-    """Takes the second lock. Raises OSError if another process has it; does nothing on systems without such locks."""
-    if sys.platform != "linux" or sys.maxsize < 1 << 32:
-        return
-    try:
-        fcntl.fcntl(file, fcntl.F_OFD_SETLK, struct.pack(_STRUCT_FLOCK, fcntl.F_WRLCK, os.SEEK_SET, *_RANGES[1], 0))
-    except OSError as problem:
-        if problem.errno in (errno.EAGAIN, errno.EACCES):
-            raise
+def _ask_kernel(file: int, command: int) -> tuple[int, int]:
+    """Takes the lock, or asks for the type and the process of the lock that is in its way. Raises OSError."""
+    asked = struct.pack(_STRUCT_FLOCK, fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+    kind, _, _, _, process = struct.unpack(_STRUCT_FLOCK, fcntl.fcntl(file, command, asked))
+    return kind, process
 
 
 def _close_in_child() -> None:
-    """Closes the file in a forked child, which would otherwise keep the second lock when its parent is killed."""
+    """Closes the file in a forked child, which would otherwise keep the lock when its parent is killed."""
     for file in _held.values():
         with contextlib.suppress(OSError):
             os.close(file)
@@ -230,39 +220,28 @@ def _holder(path: Path, lock: int) -> Holder:
     give_up = time.monotonic() + _ANSWER_S
     while True:
         owner = _read_holder(path, lock)
-        process = _locking_process(lock)
-        is_elsewhere = not process or (owner.host is not None and owner.host != socket.gethostname())
-        if owner.pid is not None and (is_elsewhere or owner.pid == process):
+        is_elsewhere = owner.host is not None and owner.host != socket.gethostname()
+        if is_elsewhere or os.path.exists(f"/proc/{owner.pid}") or time.monotonic() > give_up:
             return owner
-        if time.monotonic() > give_up:
-            return Holder(path, pid=process or None) if not is_elsewhere else owner
         time.sleep(0.02)
 
 
 def _read_holder(path: Path, lock: int) -> Holder:
     try:
         content = cast("dict[str, Any]", parse_json(os.pread(lock, 1 << 12, 0)))
-        owner = Holder(path, str(content["host"]), int(content["pid"]), str(content["since"]), content["launch"])
-        if isinstance(content.get("job"), str):  # missing in folders that an older grpo-run locked
-            owner = replace(owner, job=content["job"], start=int(content["start"]))
+        texts = str(content["host"]), int(content["pid"]), str(content["since"])
+        owner = Holder(path, *texts, content["launch"], content["job"], int(content["start"]))
         return owner if f"{owner.host}{owner.since}".isprintable() else Holder(path)
     except (OSError, ValueError, KeyError, TypeError):
         return Holder(path)
 
 
-def _locking_process(lock: int) -> int | None:
-    """The process that holds the lock, 0 or less if it is on a different machine, None if there is none."""
-    if sys.platform != "linux" or sys.maxsize < 1 << 32:
-        return None
-    for span in _RANGES:
-        asked = struct.pack(_STRUCT_FLOCK, fcntl.F_WRLCK, os.SEEK_SET, *span, 0)
-        try:
-            answer = struct.unpack(_STRUCT_FLOCK, fcntl.fcntl(lock, fcntl.F_GETLK, asked))
-        except OSError:
-            return None
-        if answer[0] != fcntl.F_UNLCK:
-            return max(0, int(answer[4]))
-    return None
+def _is_locked(lock: int) -> bool:
+    """Whether another open file has the lock."""
+    try:
+        return _ask_kernel(lock, fcntl.F_OFD_GETLK)[0] != fcntl.F_UNLCK
+    except OSError:
+        return False
 
 
 def _is_the_same(path: Path, lock: int) -> bool:
