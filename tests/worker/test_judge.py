@@ -243,7 +243,7 @@ def test_an_answer_that_comes_byte_by_byte_is_too_late() -> None:
         connection, _ = listening.accept()
         with connection:
             connection.recv(1 << 16)
-            connection.sendall(b"HTTP/1.1 200 OK\r\nX-Long: ")
+            connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n")
             for _ in range(200):
                 if over.wait(0.05):
                     return

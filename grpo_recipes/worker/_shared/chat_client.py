@@ -7,13 +7,12 @@ stored in grpo-run's cache under the digest of its question, so each question is
 
 import contextlib
 import hashlib
-import http.client
 import json
 import os
 import random
-import socket
 import ssl
 import threading
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping, Sequence
@@ -66,7 +65,8 @@ class ChatClient:
         self.has_answered, self.forgets, self._takes_cut = False, False, takes_cut
         self._url, self._headers = f"{base_url}{PATH}", headers(base_url, key_variable)
         self._timeout, self._retries, self._concurrency, self._remembers = timeout, retries, concurrency, remembers
-        self._context = ssl.create_default_context()
+        tls = urllib.request.HTTPSHandler(context=ssl.create_default_context())
+        self._opener = urllib.request.build_opener(_NoRedirects(), tls)
         self._down, self._lock = threading.Event(), threading.Lock()
         self._lost, self._why = 0, NoAnswer("")
 
@@ -137,27 +137,27 @@ class ChatClient:
 
     def _send(self, question: bytes) -> str:
         """Returns the answer to one request. Raises NoAnswer on any failure; its text never quotes the request."""
-        with _Deadline(self._timeout) as deadline:
-            try:
-                opener = urllib.request.build_opener(_NoRedirects(), _Http(deadline), _Https(deadline, self._context))
-                request = urllib.request.Request(self._url, question, self._headers, method="POST")
-                with opener.open(request, timeout=self._timeout) as response:
-                    content = response.read(_MOST_BYTES + 1)
-                if deadline.is_over:
-                    raise TimeoutError
-                if len(content) > _MOST_BYTES:
-                    raise NoAnswer(f"the answer is larger than {_MOST_BYTES >> 20} MiB", again=False)
-                return hide_secrets(_text(content, takes_cut=self._takes_cut))
-            except NoAnswer:
-                raise
-            except urllib.error.HTTPError as problem:
-                failure = _of_status(problem)
-            except Exception as problem:
-                reason = getattr(problem, "reason", problem)
-                is_late = deadline.is_over or isinstance(reason, TimeoutError)
-                late = f"no answer within {self._timeout:g} s"
-                failure = NoAnswer(late if is_late else f"{type(reason).__name__}: {reason}")
-            raise failure
+        # A socket's timeout starts again with every byte received.
+        until, content = time.monotonic() + self._timeout, bytearray()
+        try:
+            request = urllib.request.Request(self._url, question, self._headers, method="POST")
+            with self._opener.open(request, timeout=self._timeout) as response:
+                while part := response.read1(_MOST_BYTES):
+                    content += part
+                    if time.monotonic() > until:
+                        raise TimeoutError
+                    if len(content) > _MOST_BYTES:
+                        raise NoAnswer(f"the answer is larger than {_MOST_BYTES >> 20} MiB", again=False)
+            return hide_secrets(_text(bytes(content), takes_cut=self._takes_cut))
+        except NoAnswer:
+            raise
+        except urllib.error.HTTPError as problem:
+            failure = _of_status(problem)
+        except Exception as problem:
+            reason = getattr(problem, "reason", problem)
+            late = f"no answer within {self._timeout:g} s"
+            failure = NoAnswer(late if isinstance(reason, TimeoutError) else f"{type(reason).__name__}: {reason}")
+        raise failure
 
 
 def headers(base_url: str, key_variable: str | None) -> dict[str, str]:
@@ -237,62 +237,3 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
 
     def redirect_request(self, *_: Any, **__: Any) -> None:
         return None
-
-
-class _Deadline:
-    """Closes a connection after a total time; a socket's timeout would start again with every byte received."""
-
-    def __init__(self, seconds: float) -> None:
-        self.is_over = False
-        self._socket: socket.socket | None = None
-        self._timer = threading.Timer(seconds, self._end)
-        self._timer.daemon = True
-
-    def __enter__(self) -> "_Deadline":
-        self._timer.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._timer.cancel()
-
-    def _end(self) -> None:
-        self.is_over = True
-        if self._socket is not None:
-            with contextlib.suppress(OSError):
-                self._socket.shutdown(socket.SHUT_RDWR)
-
-    def connection(self, kind: Callable[..., Any]) -> Callable[..., Any]:
-        """Returns a factory for connections of `kind` that registers each socket once it is connected."""
-
-        def make(*given: Any, **named: Any) -> Any:
-            connection = kind(*given, **named)
-            connect = connection.connect
-
-            def connect_and_watch() -> None:
-                connect()
-                self._socket = connection.sock
-                if self.is_over:
-                    self._end()
-
-            connection.connect = connect_and_watch
-            return connection
-
-        return make
-
-
-class _Http(urllib.request.HTTPHandler):
-    def __init__(self, deadline: _Deadline) -> None:
-        super().__init__()
-        self._deadline = deadline
-
-    def http_open(self, req: urllib.request.Request) -> Any:
-        return self.do_open(self._deadline.connection(http.client.HTTPConnection), req)
-
-
-class _Https(urllib.request.HTTPSHandler):
-    def __init__(self, deadline: _Deadline, context: ssl.SSLContext) -> None:
-        super().__init__(context=context)
-        self._deadline, self._tls = deadline, context
-
-    def https_open(self, req: urllib.request.Request) -> Any:
-        return self.do_open(self._deadline.connection(http.client.HTTPSConnection), req, context=self._tls)
