@@ -25,7 +25,6 @@ from grpo_recipes.contract.run_record import RunRecord, read_record
 from grpo_recipes.stack.stack import from_json_value
 from grpo_recipes.trust.user_code import user_files
 from grpo_recipes.user_files.digests import (
-    WITH_CARDS,
     FileContent,
     FolderContent,
     data_folder_content,
@@ -180,7 +179,7 @@ def find_places(lock: Lock) -> Places:
         _put(places.values, ("tokenizer", "chat_template_path"), path)
     for section, key, data in _data_sections(plan):
         if data.source in ("file", "folder"):
-            read = file_content if data.source == "file" else data_reader(plan)
+            read = file_content if data.source == "file" else data_folder_content
             _put(places.values, (*key, "path"), _place(places, lock, section, data.path, data.sha256, read))
     for index, reward in enumerate(plan.rewards):
         if reward.kind == "model" and reward.path is not None:
@@ -190,11 +189,6 @@ def find_places(lock: Lock) -> Places:
         path = _place(places, lock, file.part, file.path, file.sha256, file_content, has_copy=True)
         _put(places.values, file.key, f"{path}:{file.name}")
     return places
-
-
-def data_reader(plan: Plan) -> Read:
-    """The function that reads a data folder in the way of the plan."""
-    return data_folder_content if plan.made_by.get("digests") == WITH_CARDS else folder_content
 
 
 def _data_sections(plan: Plan) -> Iterator[tuple[str, tuple[str | int, ...], Data]]:

@@ -18,16 +18,6 @@ from grpo_recipes.yaml.load import load_text
 from grpo_recipes.yaml.merge import Tree, apply_override, read_override
 from grpo_recipes.yaml.nodes import MAX_VALUES
 
-# Shims that were added later to plans of recipes that trained without them before.
-LATER_SHIMS = (
-    "attention_gradient",
-    "cache_keyword",
-    "equal_rewards",
-    "less_padding",
-    "unscored_completions",
-    "zero_autocast",
-)
-GENERATED_BY, USE_VLLM = "evaluation.generated_by", "evaluation.use_vllm"
 LONGEST_HEAD = 65536
 """Bytes of the comment on top of recipe.yaml, which names the files it was merged from."""
 
@@ -84,8 +74,7 @@ def same_but_now(lock: Lock, plan: Plan, *, is_changed: bool, accept_drift: bool
     is_changed: there were overrides.
     """
     old = lock.plan
-    pinned = _keep_generator(complete_plan(_pin(plan, lock), is_pinned=True), old)
-    pinned = _drop_later_shims(pinned, old)
+    pinned = complete_plan(_pin(plan, lock), is_pinned=True)
     known = values_to_verify(pinned)
     return replace(
         pinned,
@@ -95,30 +84,6 @@ def same_but_now(lock: Lock, plan: Plan, *, is_changed: bool, accept_drift: bool
         verified={**known, **_values_of_before(lock, pinned, known if accept_drift else {})},
         accept_drift=accept_drift,
         extends=old.extends,
-    )
-
-
-def _keep_generator(plan: Plan, old: Plan) -> Plan:
-    """The plan with the generator for held-out rows from before plans recorded it, so one run uses one."""
-    keys = {row.key for row in old.settings}
-    if plan.evaluation is None or old.evaluation is None or not keys or {GENERATED_BY, USE_VLLM} & keys:
-        return plan
-    if any(row.key == USE_VLLM and row.value is not None for row in plan.settings):
-        return plan
-    return replace(
-        plan,
-        evaluation=replace(plan.evaluation, generated_by=old.evaluation.generated_by),
-        settings=tuple(row for row in plan.settings if row.key != GENERATED_BY),
-    )
-
-
-def _drop_later_shims(plan: Plan, old: Plan) -> Plan:
-    """The plan without later shims that the old one lacks, so one run trains in one way."""
-    left_out = {name for name in LATER_SHIMS if name not in old.shims}
-    return replace(
-        plan,
-        shims={name: value for name, value in plan.shims.items() if name not in left_out},
-        settings=tuple(row for row in plan.settings if row.key.removeprefix("shims.") not in left_out),
     )
 
 

@@ -151,8 +151,6 @@ def _keep(path: str, row: list[int | str | None]) -> None:
 
 
 CARD = "README.md"
-WITH_CARDS = "2"
-"""Marks a plan whose data digests include cards; those of a plan without the mark do not."""
 MOST_OUTSIDE = 10_000
 _LARGEST_CARD_BYTES = 1 << 20
 _READ_KEYS = ("configs", "dataset_info")

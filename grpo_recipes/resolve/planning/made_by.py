@@ -7,7 +7,6 @@ from functools import cache
 from pathlib import Path
 
 from grpo_recipes.contract.files.regular_file import TRAVELS, files_sha256
-from grpo_recipes.user_files.digests import WITH_CARDS
 
 PACKAGE = Path(__file__).parents[2]
 RULES = ("facts", "resolve", "rules", "schemas", "user_files")
@@ -15,11 +14,9 @@ RULES = ("facts", "resolve", "rules", "schemas", "user_files")
 
 @cache
 def digests_of_sources() -> dict[str, str]:
-    """The digests of this grpo-recipes' rules, facts and schemas, and of its worker and rewards; and the method of its
-    data digests, since a different method is not a different experiment.
-    """
+    """The digests of this grpo-recipes' rules, facts and schemas, and of its worker and rewards."""
     rules, worker = sources_sha256(PACKAGE, RULES), sources_sha256(PACKAGE, TRAVELS)
-    return {"rules": rules, "worker": worker, "digests": WITH_CARDS}
+    return {"rules": rules, "worker": worker}
 
 
 def sources_sha256(package: Path, parts: Iterable[str]) -> str:
