@@ -353,7 +353,7 @@ def _generates_with(change: Callable[[dict[str, Any], bool], None]) -> None:
 def generation_without_the_prompt() -> None:
     def change(inputs: dict[str, Any], is_first: bool) -> None:
         if not is_first:
-            inputs["past_key_values"] = None
+            inputs["cache" if "cache" in inputs else "past_key_values"] = None  # since transformers 5.24
 
     _generates_with(change)
 
