@@ -5,6 +5,7 @@ release that is newer than all known ones is read like the newest. Read in the s
 of transformers 4.48.3 to 5.24.0, accelerate and vLLM have no window.
 """
 
+import functools
 import re
 from typing import Literal, NamedTuple
 
@@ -132,6 +133,7 @@ def seams_of(release: str) -> tuple[Seam, ...]:
     return tuple(seam for seam in SEAMS if is_in(release, seam.since, seam.until))
 
 
+@functools.cache
 def is_in(release: str, since: str, until: str = "") -> bool:
     """Whether a release is in [since, until); until "" has no end."""
     own = _numbers(release)

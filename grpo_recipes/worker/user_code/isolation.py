@@ -23,7 +23,7 @@ from grpo_recipes.worker.user_code.process_settings import ProcessSetting, setti
 RAISED_IN = "raised in "
 _OF_THE_RUN = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 _WATCHED = (*ASKING, signal.SIGCHLD)
-_FIXED = (str, int, float, bool, type(None), bytes)
+_FIXED = frozenset({str, int, float, bool, type(None), bytes})
 _said: set[tuple[str, str]] = set()
 _process = os.getpid()
 
@@ -51,9 +51,9 @@ class _Before:
 def own_copy(value: Any) -> Any:
     """Returns a value for one call: lists, dicts, tuples, sets and images are copied, other objects are shared."""
     if type(value) in (list, tuple, set):
-        return type(value)([each if type(each) in _FIXED else own_copy(each) for each in value])
+        return type(value)(value if _FIXED.issuperset(map(type, value)) else [own_copy(each) for each in value])
     if type(value) is dict:
-        return {name: own_copy(each) for name, each in value.items()}
+        return {name: each if type(each) in _FIXED else own_copy(each) for name, each in value.items()}
     return value.copy() if type(value).__module__.startswith("PIL.") else value
 
 
