@@ -117,6 +117,10 @@ def _reason(key: str, path: Path, value: object, message: str) -> str:
     return f"{key}: {text}" if text else "the recipe format requires it"
 
 
+_LONGEST_NUMBER = 100
+"""Characters of a number with its unit; splitting a text takes its length squared."""
+
+
 def _fix(key: str, path: Path, value: object) -> str | None:
     if value is None:
         return f"remove {path[-1]}, or write its keys below it, indented"
@@ -128,7 +132,7 @@ def _fix(key: str, path: Path, value: object) -> str | None:
     if of_a_class is not None:
         file, inner, name = of_a_class.groups()
         return f"python: {file}:{name}, with a line {name} = {inner} at the end of the file"
-    if isinstance(value, str) and re.search(r"\d", value):
+    if isinstance(value, str) and len(value) <= _LONGEST_NUMBER and re.search(r"\d", value):
         return _with_unit(key, path, value)
     _, default = _meaning(key)
     if default is None or isinstance(path[-1], int) or isinstance(default, list | dict):

@@ -72,13 +72,13 @@ def _of_one(context: Context, path: Path, named: "PackageReward", options: dict[
 
 def _not_here(context: Context, path: Path, named: "PackageReward") -> Finding:
     mark, module = context.source.mark(path), named.module
-    if context.stack.declared:
+    is_own = module.partition(".")[0] in sys.stdlib_module_names
+    if context.stack.declared and not is_own:
         message = f"not checked: whether {module} has {named.name}"
         because = f"{context.stack.origin} is declared, and what is installed here may differ"
         return context.finding(message, "rewards", because, severity="not-checked", mark=mark)
     file = f"{module.replace('.', '/')}.py"
     is_file = os.path.isfile(os.path.join(context.source.directory(path), file))
-    is_own = module.partition(".")[0] in sys.stdlib_module_names
     fix = (
         f"python: {file}:{named.name}"
         if is_file

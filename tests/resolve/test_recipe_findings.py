@@ -1,5 +1,6 @@
 """What is wrong with a value or a key is said once, at its place, with what to write instead."""
 
+import time
 from pathlib import Path
 
 import pytest
@@ -110,6 +111,12 @@ def test_a_mistake_of_the_format_has_a_reason_and_a_fix(
     assert len(found) == 1
     assert because in found[0].because[0]
     assert found[0].fix is None if fix is None else str(found[0].fix).count(fix) == 1
+
+
+def test_a_number_of_many_digits_is_refused_at_once(tmp_path: Path) -> None:
+    began = time.process_time()
+    assert len(errors(resolved(tmp_path, f"seed: {'9' * 60_000}"))) == 1
+    assert time.process_time() - began < 8
 
 
 def test_words_that_python_keeps_for_itself_are_keys_like_others(tmp_path: Path) -> None:
