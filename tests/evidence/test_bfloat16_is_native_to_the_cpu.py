@@ -15,23 +15,23 @@ pytestmark = [
     pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="instructions of x86 processors"),
 ]
 
-# CPU seconds of a product of two matrices, forward and backward, the least of three.
+# CPU seconds of a product of two matrices, forward and backward, the least of several. The two dtypes take turns, so
+# that a processor that changes its clock changes both.
 MEASURE = """
 import json, time, torch
 torch.set_num_threads(1)
 
-def seconds(dtype):
-    a, b = (torch.randn(384, 384).to(dtype).requires_grad_() for _ in range(2))
-    spent = []
-    for _ in range(4):
-        began = time.process_time()
-        for _ in range(REPEATS):
-            (a @ b).sum().backward()
-        spent.append(time.process_time() - began)
-    return min(spent[1:])
+def spend(a, b):
+    began = time.process_time()
+    for _ in range(REPEATS):
+        (a @ b).sum().backward()
+    return time.process_time() - began
 
-print(json.dumps({"known": torch.ops.mkldnn._is_mkldnn_bf16_supported(),
-                  "ratio": seconds(torch.bfloat16) / seconds(torch.float32)}))
+dtypes = (torch.bfloat16, torch.float32)
+pairs = [[torch.randn(384, 384).to(dtype).requires_grad_() for _ in range(2)] for dtype in dtypes]
+spent = [[spend(*pair) for pair in pairs] for _ in range(ROUNDS)][1:]
+bfloat16, float32 = map(min, zip(*spent))
+print(json.dumps({"known": torch.ops.mkldnn._is_mkldnn_bf16_supported(), "ratio": bfloat16 / float32}))
 """
 
 
@@ -40,7 +40,8 @@ def _measured(instructions: str | None) -> dict[str, float]:
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     if instructions is not None:
         environment["ONEDNN_MAX_CPU_ISA"] = instructions
-    code = MEASURE.replace("REPEATS", "2" if instructions == "AVX2" else "20")
+    repeats, rounds = ("2", "4") if instructions == "AVX2" else ("10", "20")
+    code = MEASURE.replace("REPEATS", repeats).replace("ROUNDS", rounds)
     ran = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
     answer: dict[str, float] = json.loads(ran.stdout.splitlines()[-1])
     return answer

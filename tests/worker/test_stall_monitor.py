@@ -109,9 +109,9 @@ def test_a_late_step_is_known_to_its_process(started: Callable[..., "subprocess.
 
 @pytest.mark.processes
 def test_a_suspended_process_has_not_hung(started: Callable[..., "subprocess.Popen[str]"], tmp_path: Path) -> None:
-    process = started("os.kill(os.getpid(), signal.SIGSTOP)")
+    process = started("os.kill(os.getpid(), signal.SIGSTOP)", seconds=6)
     program = program_beside(process)
-    time.sleep(6)
+    time.sleep(10)
     process.send_signal(signal.SIGCONT)
     assert process.wait(timeout=180) == 0
     assert is_gone(program)
