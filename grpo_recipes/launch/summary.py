@@ -121,13 +121,13 @@ def _time_rows(record: RunRecord) -> list[tuple[str, str]]:
         parts.append(f"{record.train_cpu_s:.1f} CPU seconds")
     if parts and (launches := launches_text(record)):
         parts[-1] += f" {launches}"
-    duration = record.duration or {}
-    if (each := number(duration, "seconds_per_step")) is not None:
-        shares = ", ".join(f"{share:.0%} {word}" for word, share in time_shares(record))
-        parts.append(f"{each:.3g} s per step" + (f": {shares}" if shares else ""))
-    advice = duration.get("advice")
-    lines = [", ".join(parts), *(map(str, advice) if isinstance(advice, list) else [])] if parts else []
-    return [("" if index else "training", line) for index, line in enumerate(lines)]
+    if (each := number(record.duration or {}, "seconds_per_step")) is not None:
+        parts.append(f"{each:.3g} s per step")
+    advice = (record.duration or {}).get("advice")
+    rows = [("training", ", ".join(parts))] if parts else []
+    if shares := ", ".join(f"{share:.0%} {word}" for word, share in time_shares(record)):
+        rows.append(("step time", shares))
+    return [*rows, *(("", str(line)) for line in (advice if isinstance(advice, list) else []))]
 
 
 def _proof_rows(proofs: object) -> list[tuple[str, str]]:
