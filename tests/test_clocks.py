@@ -40,6 +40,7 @@ REASONS = {
     "launch/test_never_silent.py": "frames come each half second, two are allowed; waiting for a processor is left out",
     "launch/test_samples.py": BOUNDED,
     "preflight/test_preflight.py": WAITS,
+    "resolve/test_recipe_findings.py": BOUNDED,
     "rules/test_batch_geometry.py": BOUNDED,
     "shipped_recipes/test_python_tool.py": ENDED,
     "slurm/slurm_runs.py": WAITS,
