@@ -17,7 +17,7 @@ from grpo_recipes.worker._shared.record import Record
 from grpo_recipes.worker._shared.replacing import Refused
 from grpo_recipes.worker._shared.same_folder import check_before_saving
 from grpo_recipes.worker._shared.start_phases import StartPhases
-from grpo_recipes.worker._shared.verified import check_live_world, facts_of_trainer, refuse_if_not_found
+from grpo_recipes.worker._shared.verified import check_live_world, facts_of_trainer, loaded_commit, refuse_if_not_found
 from grpo_recipes.worker.callbacks.ended_shares import log_ends
 from grpo_recipes.worker.callbacks.evaluation_callback import EvaluationCallback, Trained
 from grpo_recipes.worker.callbacks.guard_callback import GuardCallback
@@ -266,7 +266,7 @@ class Training:
         last = trainer.state.global_step
         if is_over and not self.plan.smoke:
             self.peaks.begin("save")
-            commit = getattr(trainer.model.config, "_commit_hash", None)
+            commit = loaded_commit(self.plan)
             best = self._best_step()
             moved = {} if self.log is None else trends(read_all(str(folder / METRICS_FILE)))
             record.update(final_step=last if best is None else best, trend=moved)

@@ -2,13 +2,17 @@
 
 import hashlib
 import json
+import os
+import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from support.plans import small_plan
-from worker_runs import Changes, Trained, planned_data, planned_model
+from worker_runs import Changes, Trained, environment, planned_data, planned_model
 
 from grpo_recipes.contract.plan import Data, Model
 from grpo_recipes.user_files.digests import file_content, folder_content
@@ -80,6 +84,38 @@ def test_the_fingerprint_is_of_the_rows_and_not_of_their_file(tmp_path: Path) ->
     cut = facts_of_rows("dataset", many.select(range(4999)))
     assert cut["dataset.fingerprint"] != facts_of_rows("dataset", many)["dataset.fingerprint"]
     assert facts_of_rows("dataset", many.select([7]))["dataset.rows"] == 1
+
+
+LOADS = """
+import sys
+from dataclasses import replace
+from types import SimpleNamespace
+import huggingface_hub
+from transformers import AutoModelForCausalLM
+from support.plans import small_plan
+from grpo_recipes.contract.plan import Model
+from grpo_recipes.worker._shared.verified import facts_of_trainer
+huggingface_hub.constants.HF_HUB_CACHE = sys.argv[1]
+model = AutoModelForCausalLM.from_pretrained("team/small")
+trainer = SimpleNamespace(model=model, processing_class=None)
+print(facts_of_trainer(trainer, replace(small_plan(), model=Model("hub", "team/small")))["model.commit"])
+"""
+
+
+@pytest.mark.stack
+def test_the_commit_of_a_hub_model_is_known_after_it_was_loaded(
+    warm_python: Path, tiny_model: Path, tmp_path: Path
+) -> None:
+    """transformers 5.23 keeps it in no configuration."""
+    commit = "0123456789" * 4
+    cached = tmp_path / "models--team--small"
+    shutil.copytree(tiny_model, cached / "snapshots" / commit)
+    (cached / "refs").mkdir()
+    (cached / "refs" / "main").write_text(commit)
+    known = environment(PYTHONPATH=os.pathsep.join(sys.path))
+    command = [str(warm_python / "python"), "-Xwarm", "-c", LOADS, str(tmp_path)]
+    done = subprocess.run(command, env=known, capture_output=True, text=True, timeout=300)
+    assert done.stdout.splitlines()[-1:] == [commit], done.stderr[-2000:]
 
 
 @pytest.mark.stack

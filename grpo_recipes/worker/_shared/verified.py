@@ -73,11 +73,25 @@ def _plain(value: object) -> str:
     return hashlib.sha256(value).hexdigest() if isinstance(value, bytes) else repr(value)
 
 
+def loaded_commit(plan: Plan) -> str | None:
+    """Returns the commit of the hub model that was loaded, as the cache of downloads has it; None for a folder.
+
+    A loaded configuration no longer has it. Source: transformers 5.23.0 configuration_utils.py.
+    """
+    model = plan.model
+    if model.source != "hub" or model.commit is not None:
+        return model.commit
+    from huggingface_hub import try_to_load_from_cache
+
+    file = try_to_load_from_cache(model.path, "config.json", revision=model.revision)
+    return Path(file).parent.name if isinstance(file, str) else None
+
+
 def facts_of_trainer(trainer: Any, plan: Plan) -> dict[str, object]:
     """Returns the hub model's commit and the chat template in use, each if present."""
     facts: dict[str, object] = {}
-    commit = getattr(trainer.model.config, "_commit_hash", None)
-    if plan.model.source == "hub" and not plan.trains_a_copy and commit is not None:
+    commit = loaded_commit(plan)
+    if not plan.trains_a_copy and commit is not None:
         facts["model.commit"] = commit
     template = getattr(trainer.processing_class, "chat_template", None)
     if isinstance(template, str):

@@ -258,7 +258,7 @@ def continue_adapter(trainer: Any, ancestor: Ancestor) -> None:
     except (RuntimeError, KeyError) as problem:
         raise _another_shape(ancestor, str(problem)) from problem
     refuse_other_tensors(model, tensors, ancestor)
-    if hasattr(trainer, "_last_loaded_step"):
+    if trainer.args.use_vllm and trainer.seams.value("_last_loaded_step") is not None:
         trainer._last_loaded_step = -1  # trl 0.14 assumes that vLLM is up to date at step 0
     if trainer.is_world_process_zero():
         print(f"continues with the adapter of {ancestor.name}, {len(tensors)} unchanged tensors", flush=True)

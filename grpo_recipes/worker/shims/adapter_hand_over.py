@@ -91,5 +91,5 @@ def _merge(layers: list[Any]) -> dict[int, Any]:
             module._parameters.update(parameters)
         for layer in layers:
             layer.merged_adapters.clear()
-            getattr(layer, "_caches", {}).clear()  # what PEFT needs to unmerge DoRA
+            layer._caches.clear()  # what PEFT needs to unmerge DoRA
     return copies
