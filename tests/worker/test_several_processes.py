@@ -6,7 +6,19 @@ from pathlib import Path
 
 import pytest
 from resumed_runs import of_checkpoint, weights
-from worker_runs import LORA, Changes, events, launch, lora_numbers, planned_reward, planned_world, record, start, train
+from worker_runs import (
+    LORA,
+    Changes,
+    events,
+    launch,
+    lora_numbers,
+    plan_of,
+    planned_reward,
+    planned_world,
+    record,
+    start,
+    train,
+)
 
 PAIR = planned_world(num_processes=2, strategy="ddp")
 DDP_YAML = """\
@@ -117,6 +129,27 @@ def test_sharded_weights_are_trained_counted_evaluated_and_the_best_handed_over(
     assert weights(folder) == of_checkpoint(folder, 1) != of_checkpoint(folder, 2)
     check_proofs(folder, "world 2/2, ZeRO-3", "28/28 trainable tensors, 14 of them zero", "all 14 LoRA B nonzero")
     assert "deepspeed_shm_comm" not in output
+
+
+@pytest.mark.stack
+@pytest.mark.usefixtures("warm")
+def test_an_output_layer_of_its_own_is_trained_in_shards(
+    make_run: Callable[..., Path], tiny_model: Path, sums: Path, tmp_path: Path
+) -> None:
+    """TRL's loss takes its weights without calling it; the proof of the draws calls it just before."""
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    AutoTokenizer.from_pretrained(tiny_model).save_pretrained(tmp_path)
+    AutoModelForCausalLM.from_pretrained(tiny_model, tie_word_embeddings=False).save_pretrained(tmp_path)
+    arguments = {"per_device_train_batch_size": 8, "max_steps": 1}
+    plan = for_two(plan_of(tmp_path, sums, arguments=arguments, shims={"deepspeed_shm": True}), deepspeed_stage=3)
+    folder = make_run(plan)
+    (folder / "deepspeed.json").write_text(json.dumps(ZERO3))
+
+    exit_code, output = launch(folder, ZERO3_YAML)
+
+    assert exit_code == 0, output
+    assert "generate draws from the policy" in output
 
 
 IDLE = """

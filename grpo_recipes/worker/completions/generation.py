@@ -10,6 +10,8 @@ from typing import Any
 import numpy
 import torch
 from transformers import set_seed
+from transformers.integrations import is_deepspeed_zero3_enabled
+from trl.models.utils import add_hooks, remove_hooks
 from trl.trainer.utils import pad
 
 from grpo_recipes.contract.plan import Evaluation
@@ -65,6 +67,19 @@ def undisturbed(trainer: Any) -> Iterator[None]:
         finally:
             for module, mode in zip(modules, modes, strict=True):
                 module.training = mode
+            if is_deepspeed_zero3_enabled():
+                _forget_order_of_layers(trainer.model_wrapped)
+
+
+def _forget_order_of_layers(engine: Any) -> None:
+    """Makes ZeRO-3 learn the order of layers from the next forward, which may be a loss of TRL.
+
+    That one calls no output layer. If ZeRO-3 expects the call, it fetches the weights before TRL does, and gives them
+    up before the backward pass, which ends in a RuntimeError. Seen: an untied output layer that is trained, trl 1.16.0
+    trainer/utils.py (maybe_gather_lm_head_ctx), deepspeed 0.19.8.
+    """
+    remove_hooks(engine)
+    add_hooks(engine)
 
 
 def answers(
