@@ -105,7 +105,8 @@ def test_merging_takes_no_second_model() -> None:
     Path("/proc/self/clear_refs").write_text("5")
     before = _memory("VmHWM")
     merged(model, torch.bfloat16, "do this")
-    assert _memory("VmHWM") - before < size / 2
+    # The merged weights alone, in half the bytes, take half of it.
+    assert _memory("VmHWM") - before < 0.75 * size
 
 
 def _memory(name: str) -> int:
