@@ -79,7 +79,7 @@ EXCEPTIONS: tuple[tuple[str, str, str], ...] = (
     ("callbacks/progress.py", "control.should_save", "how a callback of transformers answers"),
     ("callbacks/progress.py", "control.should_training_stop", "how a callback of transformers answers"),
     ("checkpoints/checkpoint.py", "trainer.args.output_dir", _VALUE),
-    ("completions/generation.py", "module.training", "what eval() and train() set, module by module"),
+    ("completions/undisturbed.py", "module.training", "what eval() and train() set, module by module"),
     ("completions/resampled_groups.py", "trainer.state.num_input_tokens_seen", _VALUE),
     ("completions/tool_turns.py", "setattr(trainer, _FACTORY)", "a value of our own, also on a Policy"),
     ("export/texts.py", "model.generation_config", _VALUE),

@@ -46,7 +46,8 @@ def trainer(tmp_path_factory: pytest.TempPathFactory) -> Any:
 def sampled(trainer: Any, batch_size: int, draws: list[tuple[int, int]] | None) -> tuple[list[Any], list[list[int]]]:
     """What the held-out prompts are answered."""
     from grpo_recipes.contract.plan import Evaluation
-    from grpo_recipes.worker.completions.generation import answers, undisturbed
+    from grpo_recipes.worker.completions.generation import answers
+    from grpo_recipes.worker.completions.undisturbed import undisturbed
     from grpo_recipes.worker.ends.ends import Ends
 
     how = Evaluation(None, True, 0, False, batch_size, SAMPLING, None)  # type: ignore[arg-type]
@@ -58,7 +59,7 @@ def sampled(trainer: Any, batch_size: int, draws: list[tuple[int, int]] | None) 
 def test_completions_are_those_of_the_training(trainer: Any) -> None:
     import inspect
 
-    from grpo_recipes.worker.completions.generation import undisturbed
+    from grpo_recipes.worker.completions.undisturbed import undisturbed
 
     before = dict(vars(trainer))
     completions, tokens = sampled(trainer, len(PROMPTS), None)

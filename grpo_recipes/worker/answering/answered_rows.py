@@ -24,7 +24,8 @@ from grpo_recipes.worker.answering.policy import (
 )
 from grpo_recipes.worker.answering.trained import FINAL, is_adapter, load_base, load_trained, make_own_model
 from grpo_recipes.worker.completions.evaluation import answered_and_judged
-from grpo_recipes.worker.completions.generation import answers, tokens_of_prompts, undisturbed
+from grpo_recipes.worker.completions.generation import answers, tokens_of_prompts
+from grpo_recipes.worker.completions.undisturbed import undisturbed
 from grpo_recipes.worker.data.dataset import prepare_rows
 from grpo_recipes.worker.data.prompt_tokens import PromptTokens
 from grpo_recipes.worker.data.templates import refuse_endless_template

@@ -13,7 +13,7 @@ from grpo_recipes.worker._shared.equal_rewards import hands_advantages_on, watch
 from grpo_recipes.worker._shared.inputs import IMAGES
 from grpo_recipes.worker._shared.library import ShownImages, images_shown_in, vllm_engine
 from grpo_recipes.worker.callbacks.turn_recorder import turn_witness
-from grpo_recipes.worker.completions.generation import undisturbed
+from grpo_recipes.worker.completions.undisturbed import undisturbed
 from grpo_recipes.worker.ends.ends import ends_of, last_turn
 from grpo_recipes.worker.model.trained_tensors import dtype_name, owners
 from grpo_recipes.worker.proofs.seen import Completion, Completions, Forward, ImagesSeen, Sampled, completion

@@ -11,7 +11,7 @@ from grpo_recipes.contract.metric_names import TOOL_CALLS
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.secrets.redact import hide_secrets
 from grpo_recipes.worker._shared.planned import calls_tools
-from grpo_recipes.worker.completions.generation import undisturbed
+from grpo_recipes.worker.completions.undisturbed import undisturbed
 from grpo_recipes.worker.ends.ends import tokenizer_of
 from grpo_recipes.worker.model.trained_tensors import trainable, zero_matrices
 from grpo_recipes.worker.proofs.seen import Ids, Sampled, SampledTurns, TurnedRow, TurnsSeen, turned_row

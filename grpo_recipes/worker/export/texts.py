@@ -21,7 +21,8 @@ from grpo_recipes.contract.run_record import evaluation_file, read_record
 from grpo_recipes.worker._shared.replacing import Refused
 from grpo_recipes.worker.answering.policy import Policy, as_asked, as_trained
 from grpo_recipes.worker.answering.trained import FINAL
-from grpo_recipes.worker.completions.generation import answers, tokens_of_prompts, undisturbed
+from grpo_recipes.worker.completions.generation import answers, tokens_of_prompts
+from grpo_recipes.worker.completions.undisturbed import undisturbed
 from grpo_recipes.worker.data.dataset import prepare_rows
 from grpo_recipes.worker.data.prompt_tokens import PromptTokens
 from grpo_recipes.worker.ends.ends import Ends, ends_of, tokenizer_of

@@ -17,7 +17,7 @@ from grpo_recipes.contract.plan import Plan
 from grpo_recipes.worker._shared.library import module_with_engine, sampling_of_vllm, seed_of, vllm_client, vllm_engine
 from grpo_recipes.worker._shared.planned import model_of_sampler
 from grpo_recipes.worker._shared.replacing import replace_temporarily
-from grpo_recipes.worker.completions.generation import kept_random_state
+from grpo_recipes.worker.completions.undisturbed import kept_random_state
 from grpo_recipes.worker.ends.ends import end_tokens, tokenizer_of
 from grpo_recipes.worker.proofs.before_training.compared import VllmTokens
 from grpo_recipes.worker.vllm.sampled import engine_dtype

@@ -28,7 +28,7 @@ from grpo_recipes.worker._shared.library import (
     sampling_of_vllm,
     vllm_engine,
 )
-from grpo_recipes.worker.completions.generation import undisturbed
+from grpo_recipes.worker.completions.undisturbed import undisturbed
 from grpo_recipes.worker.proofs.seen import Sampled
 
 # Request parameters that change no probability, or whose effect is modelled here.
