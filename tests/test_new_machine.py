@@ -198,7 +198,7 @@ def test_pips_own_variables_stay(repository: Path) -> None:
 def test_ci_passes_failures_on(repository: Path) -> None:
     done = ci_run(repository, "quickstart", WORK="exit 3")
     assert done.returncode == 1
-    assert f"== quickstart: what failed, and the end of {repository}/build/ci/quickstart.log" in done.stdout
+    assert f"== quickstart, the end of {repository}/build/ci/quickstart.log, and what failed in it" in done.stdout
     assert ci_run(repository, "nothing").returncode == 2
     assert list((repository.parent / "tmp").iterdir()) == []
 
