@@ -4,7 +4,8 @@ transformers' `get_json_schema` builds the tool description for the model from t
 docstring, when it renders the first prompts, after loading the model. It raises DocstringParsingException without a
 docstring or without a line for a parameter under `Args:`, and TypeHintParsingException for a parameter without a type
 hint or with one that has no JSON schema: your own class, a set, a path. Types are int, float, str, bool, list, dict,
-tuples of a fixed length, Literal, Enum classes, and unions of them. A missing description raises no error but leaves
+tuples of a fixed length, Literal, Enum classes, and unions of them. Before 5.24, transformers does not read a line that
+gives the type in brackets, `name (type): ...`. A missing description raises no error but leaves
 the model to guess from the name. The rule cannot see how a decorator changes a function. Methods of an environment are
 tools too, without their `self`.
 """
@@ -12,6 +13,7 @@ tools too, without their `self`.
 from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding
+from grpo_recipes.facts.released.requirements import reads_types_in_docstrings
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules._shared.said_tools import functions_for_model
 from grpo_recipes.user_files.functions.documented import (
@@ -19,7 +21,6 @@ from grpo_recipes.user_files.functions.documented import (
     argument_texts,
     choices_not_read,
     description,
-    has_type_in_brackets,
 )
 
 ID = "TOL003"
@@ -28,10 +29,11 @@ TYPE_HINT = "transformers raises TypeHintParsingException when the first prompts
 
 
 def check(context: Context) -> Iterator[Finding]:
+    reads_types = reads_types_in_docstrings(context.stack.version("transformers"))
     for tool in functions_for_model(context):
         function, mark = tool.function, context.source.mark(tool.place)
         where = f"{tool.file}:{function.line}"
-        for message, because, fix in slips(function):
+        for message, because, fix in slips(function, reads_types=reads_types):
             yield context.finding(f"{where}: {message}", tool.section, because, fix=fix, mark=mark)
         if function.text and not description(function.text):
             message = f"{where}: the docstring of {function.name} does not say what it does"
@@ -41,8 +43,11 @@ def check(context: Context) -> Iterator[Finding]:
             )
 
 
-def slips(function: Documented) -> Iterator[tuple[str, str, str]]:
-    """message, because and fix for everything that is missing or unsupported, in the order in which it raises."""
+def slips(function: Documented, *, reads_types: bool) -> Iterator[tuple[str, str, str]]:
+    """message, because and fix for everything that is missing or unsupported, in the order in which it raises.
+
+    reads_types: whether transformers reads `name (type): ...`.
+    """
     name, kinds = function.name, ("plain", "positional only")
     parameters = [parameter for parameter in function.parameters if parameter.kind in kinds]
     if not function.text:
@@ -60,16 +65,13 @@ def slips(function: Documented) -> Iterator[tuple[str, str, str]]:
             yield f"the type hint of {parameter.name} has no JSON schema: {unsaid}", TYPE_HINT, fix
     if not function.text:
         return
-    texts = argument_texts(function.text)
+    texts = argument_texts(function.text, reads_types=reads_types)
     silent = [parameter.name for parameter in parameters if parameter.name not in texts]
     if silent:
-        bracketed = next((argument for argument in silent if has_type_in_brackets(function.text, argument)), None)
+        typed = [] if reads_types else sorted({*silent} & argument_texts(function.text, reads_types=True).keys())
         fix = f"add a line `{silent[0]}: DESCRIPTION` below `Args:`"
-        fix += (
-            f"; transformers does not read `{bracketed} (type): ...`, since the type hint gives the type"
-            if bracketed
-            else ""
-        )
+        if typed:
+            fix += f"; this transformers does not read `{typed[0]} (type): ...`, since the type hint gives the type"
         yield f"the docstring of {name} does not describe {', '.join(silent)}", DOCSTRING, fix
     for parameter in parameters:
         choices = choices_not_read(texts.get(parameter.name, ""))

@@ -124,7 +124,7 @@ def _is_found(source: str, folder: Path) -> bool:
     place.write_text(source)
     function = read_function(str(place), "f")
     assert function is not None
-    return bool(list(slips(function)))
+    return bool(list(slips(function, reads_types=True)))
 
 
 @pytest.fixture(scope="module")
@@ -161,6 +161,6 @@ def test_docstrings_are_read_as_transformers_reads_them(library: Library) -> Non
     draws = random.Random(0)
     texts = ["".join(draws.choices(PIECES, k=draws.randint(1, 14))) for _ in range(3000)]
     answers = library.call("in_tools.read_all", docstrings=texts).result
-    ours = [[description(text), dict(argument_texts(text))] for text in texts]
+    ours = [[description(text), dict(argument_texts(text, reads_types=True))] for text in texts]
     assert [(t, a, b) for t, a, b in zip(texts, ours, answers, strict=True) if a != b] == []
     assert sum(bool(arguments) for _, arguments in ours) > 100

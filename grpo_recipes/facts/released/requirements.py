@@ -189,6 +189,11 @@ def needs_jmespath(trl: str, transformers: str | None) -> bool:
     return any(_holds(row, trl, transformers) for row in table("tools")["jmespath"])
 
 
+def reads_types_in_docstrings(transformers: str | None) -> bool:
+    """Whether transformers reads `name (type): ...` in a docstring as text about an argument; true if unknown."""
+    return transformers is None or is_within(transformers, table("tools")["types_in_docstrings"])
+
+
 def read_responses(trl: str, transformers: str | None) -> tuple[str, ...]:
     """Entries of tokenizer_config.json with which a tokenizer can define how tool calls are parsed."""
     return tuple(row["key"] for row in table("tools")["responses"] if _holds(row, trl, transformers))

@@ -65,7 +65,7 @@ def documentation_of(node: _Function, hints: "Hints") -> Documented:
     )
 
 
-# What a docstring tells a model, as parse_google_format_docstring of transformers 5.23 reads it, line by line.
+# What a docstring tells a model, as parse_google_format_docstring of transformers reads it, line by line.
 #
 # Its patterns retry every run of spaces from each of its characters, which never ends for a long docstring.
 
@@ -73,6 +73,7 @@ def documentation_of(node: _Function, hints: "Hints") -> Documented:
 _MARK = "Args:|Returns:|Raises:"
 _END = "Returns:|Raises:"
 _ARGUMENT = r"([ \t]*)(\w+):"
+_TYPED_ARGUMENT = r"([ \t]*)(\w+)(?:[ \t]*\([^()\n]*\))?:"
 _CHOICES = r"(?i)\(choices:"
 
 
@@ -83,18 +84,19 @@ def description(text: str) -> str:
     return (text if section is None else text[: section.start()]).strip()
 
 
-def argument_texts(text: str) -> Mapping[str, str]:
-    """The text about each argument in a docstring, by name.
+def argument_texts(text: str, *, reads_types: bool) -> Mapping[str, str]:
+    """The text about each argument in a docstring, by name. reads_types: of `name (type): ...` too.
 
     An argument that is indented deeper belongs to the previous one, as does the line after an argument without a text.
     """
     texts: dict[str, list[str]] = {}
     parts: list[str] | None = None
     indent, takes_next = "", False
+    argument = _TYPED_ARGUMENT if reads_types else _ARGUMENT
     for line in _block(text.strip()).split("\n"):
         if not line.strip():
             continue
-        start = None if takes_next else re.match(_ARGUMENT, line)
+        start = None if takes_next else re.match(argument, line)
         if start is not None and (parts is None or not line.startswith((f"{indent} ", f"{indent}\t"))):
             indent, rest = start[1], line[start.end() :].strip()
             parts = texts[start[2]] = [rest] if rest else []
@@ -123,11 +125,6 @@ def choices_not_read(text: str) -> str | None:
     except (ValueError, RecursionError):
         return written
     return None if isinstance(value, list | dict | str) else written
-
-
-def has_type_in_brackets(text: str, name: str) -> bool:
-    """Whether an argument is written as `name (type): ...`, which is not recognized."""
-    return any(line.lstrip().startswith((f"{name} (", f"{name}(")) for line in text.split("\n"))
 
 
 TAKEN = frozenset({"int", "float", "str", "bool", "list", "tuple", "dict", "Any", "None"})
