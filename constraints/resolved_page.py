@@ -18,8 +18,8 @@ not. CUDA 13 needs driver 580 or newer, CUDA 12 needs driver 525 or newer.
 BOUNDLESS = """\
 ## Without the bounds of grpo-recipes
 
-Without bounds, pip and uv select a torch that nobody tested with the other packages, and a vLLM and a DeepSpeed that
-are years old, because no newer vLLM supports that torch. The extras therefore have bounds.
+Without bounds, pip and uv select a torch, and with vLLM also a transformers, that nobody tested with the other
+packages. The extras therefore have bounds.
 """
 
 

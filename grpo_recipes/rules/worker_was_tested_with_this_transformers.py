@@ -1,6 +1,6 @@
 """The training process was tested with this release of transformers.
 
-It was run with trl 0.14.0 to 1.16.0 on transformers 4.48.3 to 5.23.0. transformers 4.46 and 4.47, which trl up to 0.17
+It was run with trl 0.14.0 to 1.16.0 on transformers 4.48.3 to 5.24.0. transformers 4.46 and 4.47, which trl up to 0.17
 still accepts, pass different arguments to the trainer's methods and to a model's forward pass.
 """
 

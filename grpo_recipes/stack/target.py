@@ -28,7 +28,7 @@ _HARDWARE = ("gpus", "driver", *_FLAGS)
 _PACKAGES = (*PACKAGES, *OPTIONAL_PACKAGES)
 _ABSENT = ("absent", "none")
 _FORM = f"0, a count, or <count>x<name> joined with '+', at most {MOST_GPUS}"
-_EXAMPLE = "--target trl==1.16.0,transformers==5.23.0,gpus=8xH100-80GB"
+_EXAMPLE = "--target trl==1.16.0,transformers==5.24.0,gpus=8xH100-80GB"
 # Items that have a version but are not packages.
 _EXAMPLES = {"python": "python==3.11", "driver": "driver==580.65.06"}
 _ITEM = r"([A-Za-z0-9][A-Za-z0-9._-]*)\s*==?\s*([^=<>!~\s][^=<>!~]*)"

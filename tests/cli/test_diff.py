@@ -12,7 +12,7 @@ from grpo_recipes.compare.differences import groups
 from grpo_recipes.contract.integrity.run_folder import record_text
 
 ROOT = Path(__file__).parents[2]
-NEWEST = "trl==1.16.0,transformers==5.23.0,peft==0.21.2,gpus=2xA100-80GB"
+NEWEST = "trl==1.16.0,transformers==5.24.0,peft==0.21.2,gpus=2xA100-80GB"
 REWARD = "def brevity(completions, **kwargs):\n    return [-float(len(text)) for text in completions]\n"
 RECIPE = {
     "recipe": 1,
@@ -78,7 +78,7 @@ def test_two_spellings_of_one_value_are_one_experiment(tmp_path: Path, grpo_run:
 OLDER = [
     "trl==0.14.0,transformers==4.48.3,peft==0.14.0,gpus=1xH100-80GB",
     "trl==0.19.1,transformers==4.52.4,peft==0.15.2,gpus=1xH100-80GB",
-    "trl==1.9.0,transformers==5.23.0,peft==0.19.1,gpus=1xH100-80GB",
+    "trl==1.9.0,transformers==5.24.0,peft==0.19.1,gpus=1xH100-80GB",
 ]
 
 

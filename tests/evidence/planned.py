@@ -9,7 +9,7 @@ from grpo_recipes.resolve.resolve import Resolution, resolve
 from grpo_recipes.stack.target import parse_target
 
 STACK = (
-    "trl==1.16.0,transformers==5.23.0,peft==0.21.2,torch==2.13.0,accelerate==1.15.0,datasets==5.2.0,"
+    "trl==1.16.0,transformers==5.24.0,peft==0.21.2,torch==2.13.0,accelerate==1.15.0,datasets==5.2.0,"
     "bitsandbytes==0.50.2,deepspeed==0.19.8,vllm==absent,gpus=0"
 )
 

@@ -11,7 +11,7 @@ pytestmark = pytest.mark.stack
 
 CLOSED = {
     f"{owner}.{name}": field.allowed
-    for package, version in (("trl", "1.16.0"), ("transformers", "5.23.0"), ("peft", "0.21.2"))
+    for package, version in (("trl", "1.16.0"), ("transformers", "5.24.0"), ("peft", "0.21.2"))
     for facts in [shipped_facts(package, version)]
     if facts is not None
     for owner, fields in facts.owners.items()

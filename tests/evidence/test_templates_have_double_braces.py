@@ -22,7 +22,7 @@ def test_single_braces_are_text_to_jinja2(tmp_path: Path) -> None:
         return ImmutableSandboxedEnvironment().from_string(template).render(question="1+1=")
 
     (tmp_path / "r.yaml").write_text(RECIPE)
-    stack, _ = parse_target("trl==1.16.0,transformers==5.23.0,torch==2.13.0,gpus=0")
+    stack, _ = parse_target("trl==1.16.0,transformers==5.24.0,torch==2.13.0,gpus=0")
     assert stack is not None
     found = [one for one in resolve(str(tmp_path / "r.yaml"), stack).findings if one.rule == "GRP010"]
     assert rendered("Q: {question}") == "Q: {question}"

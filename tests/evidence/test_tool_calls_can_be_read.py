@@ -22,7 +22,7 @@ READ = {
 
 def test_the_table_has_the_templates_that_the_installed_trl_reads(library: Library) -> None:
     answer = library.call("in_tools.read_templates")
-    assert answer.result == dict(sorted(templates_with_parser("1.16.0", "5.23.0").items(), key=lambda item: item[1]))
+    assert answer.result == dict(sorted(templates_with_parser("1.16.0", "5.24.0").items(), key=lambda item: item[1]))
 
 
 def test_an_older_transformers_reads_fewer_of_them() -> None:

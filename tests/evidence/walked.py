@@ -3,7 +3,7 @@
 A name stands for that function or class and everything inside it; "" stands for the whole file.
 """
 
-RELEASES = {"trl": "1.16.0", "transformers": "5.23.0", "peft": "0.21.2", "accelerate": "1.15.0"}
+RELEASES = {"trl": "1.16.0", "transformers": "5.24.0", "peft": "0.21.2", "accelerate": "1.15.0"}
 
 WALKED: dict[str, dict[str, tuple[str, ...]]] = {
     "trl": {

@@ -17,7 +17,7 @@ from grpo_recipes.resolve.resolve import plan_of, resolve
 from grpo_recipes.stack.stack import Stack
 from grpo_recipes.stack.target import parse_target
 
-NEWEST = {"trl": "1.16.0", "transformers": "5.23.0", "peft": "0.21.2", "accelerate": "1.15.0", "datasets": "5.2.0"}
+NEWEST = {"trl": "1.16.0", "transformers": "5.24.0", "peft": "0.21.2", "accelerate": "1.15.0", "datasets": "5.2.0"}
 REST = "python==3.11,torch==2.13.0,bitsandbytes==0.50.2,math-verify==0.9.0,vllm==absent,liger-kernel==absent,gpus=0"
 
 

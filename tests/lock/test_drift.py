@@ -174,9 +174,9 @@ def test_a_changed_value_is_named_by_its_key(
 
 def test_another_package_of_the_same_experiment_is_the_machines(tmp_path: Path, grpo_run: Callable) -> None:
     run = planned(make_project(tmp_path / "a"), grpo_run)
-    code, lines = drift_of(run, grpo_run, stack=STACK.replace("transformers==5.23.0", "transformers==5.22.0"))
+    code, lines = drift_of(run, grpo_run, stack=STACK.replace("transformers==5.24.0", "transformers==5.22.0"))
     assert (code, states(lines)) == (0, {"transformers": MACHINE})
-    assert (lines["transformers"]["old"], lines["transformers"]["new"]) == ("5.23.0", "5.22.0")
+    assert (lines["transformers"]["old"], lines["transformers"]["new"]) == ("5.24.0", "5.22.0")
 
 
 def test_what_a_stack_does_not_say_cannot_be_verified(tmp_path: Path, grpo_run: Callable) -> None:

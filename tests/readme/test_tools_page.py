@@ -19,7 +19,7 @@ rewards: [{name: valid_json}]
 training: {prompts_per_step: 4, max_steps: 10}
 """
 STACK = (
-    "python==3.11,torch==2.13.0,transformers==5.23.0,trl==1.16.0,peft==0.21.2,accelerate==1.15.0,datasets==5.2.0,gpus=0"
+    "python==3.11,torch==2.13.0,transformers==5.24.0,trl==1.16.0,peft==0.21.2,accelerate==1.15.0,datasets==5.2.0,gpus=0"
 )
 # Letters of a family's name on the page -> the beginning of its templates' names.
 FAMILIES = {
@@ -108,6 +108,6 @@ def test_a_limit_is_refused_where_the_release_has_none(recipe: Path, grpo_run: C
 
 
 def test_the_page_names_every_family_whose_calls_are_read(page: str) -> None:
-    names = templates_with_parser("1.16.0", "5.23.0").values()
+    names = templates_with_parser("1.16.0", "5.24.0").values()
     assert [name for name in names if not name.startswith(tuple(FAMILIES.values()))] == []
     assert [family for family in FAMILIES if family not in page] == []

@@ -37,7 +37,7 @@ OF_OLDER_RELEASES = {"max_prompt_length", "vllm_device", "vllm_dtype", "vllm_ena
 
 def _facts() -> Facts:
     packages = {}
-    for name, version in (("trl", "1.16.0"), ("transformers", "5.23.0"), ("peft", "0.21.2")):
+    for name, version in (("trl", "1.16.0"), ("transformers", "5.24.0"), ("peft", "0.21.2")):
         facts = shipped_facts(name, version)
         assert facts is not None
         packages[name] = facts

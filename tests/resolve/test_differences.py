@@ -17,7 +17,7 @@ from grpo_recipes.schemas.models import sections
 from grpo_recipes.schemas.section import fields_by_key
 
 TWO_GPUS = STACK.replace("gpus=0", "gpus=2xA100-80GB")
-OLD = TWO_GPUS.replace("trl==1.16.0,transformers==5.23.0,peft==0.21.2", "trl==0.14.0,transformers==4.48.3,peft==0.14.0")
+OLD = TWO_GPUS.replace("trl==1.16.0,transformers==5.24.0,peft==0.21.2", "trl==0.14.0,transformers==4.48.3,peft==0.14.0")
 AS_OLD = "\ngrpo: {loss_type: grpo, beta: 0.04, use_bias_correction_kl: false}\ngeneration: {top_k: 50}"
 
 

@@ -29,7 +29,7 @@ evaluation: {path: held_out.jsonl}
 grpo: {num_generations: 4}
 training: {prompts_per_step: 4, max_steps: 10}
 """
-TARGET = "python==3.11,torch==2.13.0,trl==1.16.0,transformers==5.23.0,accelerate==1.15.0,datasets==5.2.0,gpus=0"
+TARGET = "python==3.11,torch==2.13.0,trl==1.16.0,transformers==5.24.0,accelerate==1.15.0,datasets==5.2.0,gpus=0"
 
 
 @pytest.fixture

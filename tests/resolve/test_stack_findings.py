@@ -26,7 +26,7 @@ def said(target: str) -> list[Finding]:
         "trl==0.15.2,transformers==4.49.0,peft==0.14.0,accelerate==1.4.0,deepspeed==0.16.3",
         "trl==0.19.1,transformers==4.52.4,peft==0.15.2",
         "trl==0.29.1,transformers==4.57.6,peft==0.18.1,torch==2.9.0+cpu,vllm==0.12.0",
-        "trl==1.16.0,transformers==5.23.0,peft==0.21.2,gpus=8xH100-80GB",
+        "trl==1.16.0,transformers==5.24.0,peft==0.21.2,gpus=8xH100-80GB",
     ],
 )
 def test_a_stack_of_releases_that_fit_is_not_spoken_of(target: str) -> None:
@@ -58,7 +58,7 @@ def test_this_machine_is_not_spoken_of() -> None:
             id="never-released",
         ),
         pytest.param(
-            "trl==1.16.0,transformers==5.23.0,peft==0.21.9",
+            "trl==1.16.0,transformers==5.24.0,peft==0.21.9",
             "STK011",
             "warning",
             "peft 0.21.9 is newer than grpo-run knows",
@@ -74,7 +74,7 @@ def test_this_machine_is_not_spoken_of() -> None:
             id="older-than-what-was-read",
         ),
         pytest.param(
-            "trl==1.16.0,transformers==5.23.0",
+            "trl==1.16.0,transformers==5.24.0",
             "STK011",
             "not-checked",
             "not checked against peft",
@@ -114,7 +114,7 @@ def test_this_machine_is_not_spoken_of() -> None:
             id="silently-wrong",
         ),
         pytest.param(
-            "trl==1.15.0,transformers==5.23.0,gpus=0,peft==0.21.2",
+            "trl==1.15.0,transformers==5.24.0,gpus=0,peft==0.21.2",
             "STK013",
             "error",
             "trl 1.15.0 without a GPU: training ends in AttributeError",
@@ -139,7 +139,7 @@ def test_a_version_that_never_was_is_one_mistake() -> None:
     ]
 
 
-DEMANDING = "python==3.11,torch==2.13.0,trl==1.16.0,transformers==5.23.0,accelerate==1.15.0,peft==0.21.2"
+DEMANDING = "python==3.11,torch==2.13.0,trl==1.16.0,transformers==5.24.0,accelerate==1.15.0,peft==0.21.2"
 
 
 def test_what_the_findings_of_a_stack_say_to_install_goes_together() -> None:

@@ -27,7 +27,7 @@ BASE_RECIPE: dict[str, Any] = {
 BASE_STACK = {
     "python": "3.11",
     "torch": "2.13.0",
-    "transformers": "5.23.0",
+    "transformers": "5.24.0",
     "trl": "1.16.0",
     "peft": "0.21.2",
     "accelerate": "1.15.0",

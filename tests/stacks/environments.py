@@ -23,14 +23,13 @@ class Environment:
     """A stack. name: "<trl>/<transformers>". pins: package to version, empty for .venv itself.
 
     over: the stack whose packages stand behind these, or None. refused: grpo-run refuses this combination, so that it
-    has a place in what TRL alone does, and nowhere else. is_ahead: newer than .venv, for tests that name it.
+    has a place in what TRL alone does, and nowhere else.
     """
 
     name: str
     pins: dict[str, str]
     over: "Environment | None" = None
     refused: bool = False
-    is_ahead: bool = False
 
     @property
     def folder(self) -> Path:
@@ -53,15 +52,13 @@ class Environment:
 def _environments() -> dict[str, Environment]:
     read = json.loads(Path(__file__).with_name("stacks.json").read_text())
     found = {name: Environment(name, read["shared"] | pins if pins else {}) for name, pins in read["stacks"].items()}
-    found |= {name: Environment(name, pins, is_ahead=True) for name, pins in read["ahead"].items()}
     for name, pins in read["refused"].items():
         found[name] = Environment(name, pins, over=found[pins.pop("over")], refused=True)
     return found
 
 
 ENVIRONMENTS = _environments()
-STACKS = tuple(name for name, environment in ENVIRONMENTS.items() if not (environment.refused or environment.is_ahead))
-AHEAD = tuple(name for name, environment in ENVIRONMENTS.items() if environment.is_ahead)
+STACKS = tuple(name for name, environment in ENVIRONMENTS.items() if not environment.refused)
 REFUSED = tuple(name for name, environment in ENVIRONMENTS.items() if environment.refused)
 QUICK = (STACKS[0], "0.19.1/4.52.4", STACKS[-1])
 
@@ -98,7 +95,7 @@ def chosen(names: str) -> list[str]:
 
     Raises KeyError with a name that is not in stacks.json.
     """
-    groups = {"all": (*STACKS, *AHEAD, *REFUSED), "quick": QUICK}
+    groups = {"all": (*STACKS, *REFUSED), "quick": QUICK}
     found = dict.fromkeys(name for word in names.split(",") for name in groups.get(word, (word,)))
     return [ENVIRONMENTS[name].name for name in found]
 

@@ -23,7 +23,10 @@ class CustomConfig(Qwen2Config):
 
 
 class CustomForCausalLM(Qwen2ForCausalLM):
-    """Qwen2 with a forward that knows neither keyword and swallows none, as code beside weights often has."""
+    """Qwen2 with a forward that knows neither keyword and swallows none, as code beside weights often has.
+
+    cache: how transformers calls past_key_values since 5.24.
+    """
 
     config_class = CustomConfig
 
@@ -40,12 +43,13 @@ class CustomForCausalLM(Qwen2ForCausalLM):
         output_attentions: Any = None,
         output_hidden_states: Any = None,
         return_dict: Any = None,
+        cache: Any = None,
     ) -> Any:
         outputs = self.model(
             input_ids=input_ids,
             attention_mask=attention_mask,
             position_ids=position_ids,
-            past_key_values=past_key_values,
+            past_key_values=past_key_values if cache is None else cache,
             inputs_embeds=inputs_embeds,
             use_cache=use_cache,
             **({} if cache_position is None else {"cache_position": cache_position}),

@@ -24,7 +24,7 @@ NEWEST = {**NEWER, "normalized": {"loss_type": "grpo", "multi_objective_aggregat
         ("0.15.2/4.48.3", OLDEST),
         ("0.19.1/4.52.4", {"none": {"loss_type": "grpo", "scale_rewards": False}, "group": {"loss_type": "grpo"}}),
         ("0.26.2/4.57.6", NEWER),
-        ("1.16.0/5.23.0", NEWEST),
+        ("1.16.0/5.24.0", NEWEST),
     ],
 )
 def test_the_gradient_is_that_of_the_scored_completions(

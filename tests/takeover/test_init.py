@@ -12,7 +12,7 @@ from taken import BASE
 from grpo_recipes.takeover.shipped import shipped_recipes
 
 ROOT = Path(__file__).parents[2]
-STACK = "trl==1.16.0,transformers==5.23.0,peft==0.21.2,gpus=1xA100-80GB"
+STACK = "trl==1.16.0,transformers==5.24.0,peft==0.21.2,gpus=1xA100-80GB"
 
 
 @pytest.fixture(autouse=True)
