@@ -132,7 +132,7 @@ test-torchvision: setup
 	$(if $(TORCH_INDEX),PIP_EXTRA_INDEX_URL=$(TORCH_INDEX) )$(BIN)/python tests/support/torchvision_wheel.py build/torchvision
 	PYTHONPATH='$(CURDIR)/build/torchvision' OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(PARALLEL) \
 	  tests/worker/test_image_rows_of_trl.py tests/worker/test_text_rows.py tests/worker/test_training_on_images.py tests/stacks/test_images_of_two_processes.py \
-	  -m "stack or stacks" --stacks 1.16.0/5.24.0 -k "qwen or gemma4 or smolvlm" $(PYTEST_ARGS)
+	  -m "stack or stacks" --stacks newest -k "qwen or gemma4 or smolvlm" $(PYTEST_ARGS)
 
 # Tests each rule on the library that it is about: what the rule refuses fails there, and its fix trains.
 # In one process, because several of these tests start two ranks at a port that is free at that moment.

@@ -33,7 +33,7 @@ PACKAGES = ("trl", "transformers", "peft", "accelerate", "torch", "bitsandbytes"
 SHORT = ("training.max_steps=3", "training.save_steps=1", "evaluation.max_rows=4", "evaluation.samples=2",
          "evaluation.pass_at=[1,2]")  # fmt: skip
 FOUR_BIT = "{load_in_4bit: true, bnb_4bit_quant_type: nf4, bnb_4bit_compute_dtype: float32}"
-NEWEST = "1.16.0/5.24.0"
+NEWEST = f"{version('trl')}/{version('transformers')}"
 TOOL = "[{python: ../../recipes/calculator/calculator.py:calculate, timeout: 10}]"
 # A ChatML template whose calls TRL can parse. SmolLM2's own template does not render tools.
 TEMPLATE = distribution("trl").locate_file("trl/chat_templates/qwen3.jinja")

@@ -22,10 +22,7 @@ from validate_time import FLOOR, ROOT, Cost, machine, run
 ID = re.compile(r'^ID = "([A-Z]{3}\d{3})"$', re.MULTILINE)
 RUN = "import sys\nfrom grpo_recipes.cli.main import main\nsys.exit(main())"
 RECIPE = ROOT / "recipes" / "qwen2_lora.yaml"
-STACK = (
-    "python==3.11,torch==2.13.0,trl==1.16.0,transformers==5.24.0,peft==0.21.2,accelerate==1.15.0,datasets==5.2.0,"
-    "bitsandbytes==0.50.2,deepspeed==0.19.8,math-verify==0.9.0,vllm==absent,gpus=1xH100-80GB"
-)
+STACK = "tested,vllm==absent,gpus=1xH100-80GB"
 
 
 @dataclass(frozen=True, slots=True)

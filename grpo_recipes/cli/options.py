@@ -19,7 +19,7 @@ target_option = click.option(
     "--target",
     metavar="STACK",
     shell_complete=files,
-    help="Declare the stack instead of using this machine's: trl==1.16.0,transformers==5.24.0,gpus=8xH100-80GB;"
+    help="Declare the stack instead of using this machine's: trl==1.9.0,peft==0.19.1,gpus=8xH100-80GB;"
     " tested, the stack of grpo-run's own tests, as in tested,gpus=8xH100-80GB; or a file printed by"
     " `grpo-run doctor --json`.",
 )

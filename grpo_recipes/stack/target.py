@@ -28,7 +28,9 @@ _HARDWARE = ("gpus", "driver", *_FLAGS)
 _PACKAGES = (*PACKAGES, *OPTIONAL_PACKAGES)
 _ABSENT = ("absent", "none")
 _FORM = f"0, a count, or <count>x<name> joined with '+', at most {MOST_GPUS}"
-_EXAMPLE = "--target trl==1.16.0,transformers==5.24.0,gpus=8xH100-80GB"
+# The stack that every version of the package is tested with, by name in a target.
+WORD = "tested"
+_EXAMPLE = f"--target {WORD},gpus=8xH100-80GB"
 # Items that have a version but are not packages.
 _EXAMPLES = {"python": "python==3.11", "driver": "driver==580.65.06"}
 _ITEM = r"([A-Za-z0-9][A-Za-z0-9._-]*)\s*==?\s*([^=<>!~\s][^=<>!~]*)"
@@ -233,12 +235,7 @@ def _finding(rule: str, message: str, because: str, fix: str | None = None) -> F
     return Finding(rule=rule, severity="error", message=message, key="--target", because=(because,), fix=fix)
 
 
-# The stack that every version of the package is tested with, by name in a target.
-#
 # `make tested` generates tested.json from constraints/cpu.txt. vLLM and GPUs are not part of it and stay unknown.
-
-
-WORD = "tested"
 FILE = Path(__file__).with_name("tested.json")
 
 

@@ -13,6 +13,7 @@ import pytest
 import yaml
 from click.testing import CliRunner
 from pydantic import TypeAdapter
+from support.releases import pinned
 
 from grpo_recipes.cli.main import COMMANDS, main
 from grpo_recipes.cli.main import grpo_run as command
@@ -22,7 +23,7 @@ from grpo_recipes.schemas.export import PRINTED, SCHEMAS, schema_text
 
 ROOT = Path(__file__).parents[2]
 RECIPES = sorted((ROOT / "recipes").glob("*.yaml"))
-STACK = "trl==1.16.0,transformers==5.24.0,peft==0.21.2,torch==2.13.0,accelerate==1.15.0,datasets==5.2.0"
+STACK = pinned("trl transformers peft torch accelerate datasets")
 STACK += ",bitsandbytes==0.50.2,deepspeed==0.19.8,vllm==0.30.0,math-verify==0.9.0,python==3.11"
 MACHINES = {
     "colours": "gpus=0,pillow==13.0.0",

@@ -7,12 +7,13 @@ from pathlib import Path
 import jsonschema
 import pytest
 import yaml
+from support.releases import TRL, pinned
 
 from grpo_recipes.compare.differences import groups
 from grpo_recipes.contract.integrity.run_folder import record_text
 
 ROOT = Path(__file__).parents[2]
-NEWEST = "trl==1.16.0,transformers==5.24.0,peft==0.21.2,gpus=2xA100-80GB"
+NEWEST = f"{pinned('trl transformers peft')},gpus=2xA100-80GB"
 REWARD = "def brevity(completions, **kwargs):\n    return [-float(len(text)) for text in completions]\n"
 RECIPE = {
     "recipe": 1,
@@ -78,7 +79,7 @@ def test_two_spellings_of_one_value_are_one_experiment(tmp_path: Path, grpo_run:
 OLDER = [
     "trl==0.14.0,transformers==4.48.3,peft==0.14.0,gpus=1xH100-80GB",
     "trl==0.19.1,transformers==4.52.4,peft==0.15.2,gpus=1xH100-80GB",
-    "trl==1.9.0,transformers==5.24.0,peft==0.19.1,gpus=1xH100-80GB",
+    "trl==1.9.0,transformers==5.23.0,peft==0.19.1,gpus=1xH100-80GB",
 ]
 
 
@@ -89,7 +90,7 @@ def test_a_recipe_is_the_same_experiment_on_every_stack_that_accepts_it(
     answer = grpo_run("diff", written(tmp_path / "a"), "--target", NEWEST, "--target", target)
     assert (answer.code, answer.out.splitlines()[3]) == (0, "the same experiment")
     said = lines_of(answer.out)
-    assert said["trl"][0] == "1.16.0"
+    assert said["trl"][0] == TRL
     assert said["gpus"] == ["2", "x", "A100-80GB", "1", "x", "H100-80GB"]
     assert said["shims.logits_to_keep"][0] == "-"
 
@@ -114,7 +115,7 @@ def test_the_json_fits_its_schema(tmp_path: Path, grpo_run: Callable) -> None:
     )
     jsonschema.Draft202012Validator(json.loads((ROOT / "schemas/diff.schema.json").read_text())).validate(found)
     assert found["same_experiment"] is True
-    assert {"key": "trl", "a": "1.16.0", "b": "0.14.0", "why": "", "group": ""} in found["machine"]
+    assert {"key": "trl", "a": TRL, "b": "0.14.0", "why": "", "group": ""} in found["machine"]
     assert "GRPOConfig.loss_type" in {row["key"] for row in found["passed"]}
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from support.releases import TESTED
 
 from grpo_recipes.cli.commands import doctor
 from grpo_recipes.facts.released.shipped import newest_release, table
@@ -15,7 +16,7 @@ from grpo_recipes.resolve.known_defects import known_defects
 from grpo_recipes.rules.catalog import rules
 from grpo_recipes.stack.stack import Stack
 
-NEWEST = {"trl": "1.16.0", "transformers": "5.24.0", "peft": "0.21.2", "deepspeed": "0.19.8", "vllm": "0.30.0"}
+NEWEST = {name: TESTED[name] for name in ("trl", "transformers", "peft", "deepspeed")} | {"vllm": "0.30.0"}
 
 
 def stack(**packages: str | None) -> Stack:
@@ -115,7 +116,7 @@ def test_doctor_says_what_is_wrong_and_what_to_do(grpo_run: Callable) -> None:
 
 
 def test_a_trainer_that_cannot_be_imported_without_requests_says_so(grpo_run: Callable, tmp_path: Path) -> None:
-    installed = {"trl": "1.9.0", "transformers": "5.24.0", "peft": "0.19.1"}
+    installed = {"trl": "1.9.0", "transformers": "5.23.0", "peft": "0.19.1"}
     for requests, found in ((None, 1), ("2.32.5", 0)):
         file = tmp_path / "stack.json"
         file.write_text(json.dumps({"python": None, "packages": {**installed, "requests": requests}, "gpus": []}))

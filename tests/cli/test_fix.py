@@ -7,10 +7,9 @@ from pathlib import Path
 import pytest
 import yaml
 from support import small_disks
+from support.releases import pinned
 
-TARGET = (
-    "trl==1.16.0,transformers==5.24.0,peft==0.21.2,accelerate==1.15.0,datasets==5.2.0,torch==2.13.0,gpus=1xRTX-4090"
-)
+TARGET = f"{pinned('trl transformers peft accelerate datasets torch')},gpus=1xRTX-4090"
 TARGET += ",bitsandbytes==0.50.2"
 RECIPE = """\
 recipe: 1   # of the team

@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.releases import pinned
 
 ROOT = Path(__file__).parents[2]
 QUICKSTART = str(ROOT / "recipes" / "quickstart.yaml")
 PROOFS = [*(f"PRF00{number}" for number in range(1, 10)), "PRF036", "PRF038"]
-STACK = "trl==1.16.0,transformers==5.24.0,peft==0.21.2,accelerate==1.15.0,torch==2.13.0,gpus=0"
+STACK = f"{pinned('trl transformers peft accelerate torch')},gpus=0"
 IDLE = """
 import torch
 torch.optim.AdamW.step = lambda self, closure=None: None

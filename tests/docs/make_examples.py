@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "tests" / "rules"), str(ROOT / "tests" / "evidence")]
+sys.path[:0] = [str(ROOT / "tests" / name) for name in ("", "rules", "evidence")]
 
 from rule_cases import BASE_RECIPE, CASES, Case, cases_of, laid_over, stack_of  # noqa: E402
 from stricter import PROVEN_IN, STRICTER  # noqa: E402

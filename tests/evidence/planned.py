@@ -4,12 +4,13 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from support.releases import pinned
 
 from grpo_recipes.resolve.resolve import Resolution, resolve
 from grpo_recipes.stack.target import parse_target
 
 STACK = (
-    "trl==1.16.0,transformers==5.24.0,peft==0.21.2,torch==2.13.0,accelerate==1.15.0,datasets==5.2.0,"
+    f"{pinned('trl transformers peft torch accelerate datasets')},"
     "bitsandbytes==0.50.2,deepspeed==0.19.8,vllm==absent,gpus=0"
 )
 

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 from library import Library
+from support.releases import TESTED
 
 from grpo_recipes.facts.released.shipped import shipped_facts
 
@@ -11,7 +12,7 @@ pytestmark = pytest.mark.stack
 
 CLOSED = {
     f"{owner}.{name}": field.allowed
-    for package, version in (("trl", "1.16.0"), ("transformers", "5.24.0"), ("peft", "0.21.2"))
+    for package, version in ((name, TESTED[name]) for name in ("trl", "transformers", "peft"))
     for facts in [shipped_facts(package, version)]
     if facts is not None
     for owner, fields in facts.owners.items()

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+from support.releases import pinned
+
 from grpo_recipes.resolve.resolve import resolve
 from grpo_recipes.stack.target import parse_target
 
@@ -22,7 +24,7 @@ def test_single_braces_are_text_to_jinja2(tmp_path: Path) -> None:
         return ImmutableSandboxedEnvironment().from_string(template).render(question="1+1=")
 
     (tmp_path / "r.yaml").write_text(RECIPE)
-    stack, _ = parse_target("trl==1.16.0,transformers==5.24.0,torch==2.13.0,gpus=0")
+    stack, _ = parse_target(f"{pinned('trl transformers torch')},gpus=0")
     assert stack is not None
     found = [one for one in resolve(str(tmp_path / "r.yaml"), stack).findings if one.rule == "GRP010"]
     assert rendered("Q: {question}") == "Q: {question}"

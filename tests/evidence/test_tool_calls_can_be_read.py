@@ -2,6 +2,7 @@
 
 import pytest
 from library import Library
+from support.releases import TRANSFORMERS, TRL
 from tool_sources import ADD
 
 from grpo_recipes.facts.released.requirements import templates_with_parser
@@ -22,11 +23,11 @@ READ = {
 
 def test_the_table_has_the_templates_that_the_installed_trl_reads(library: Library) -> None:
     answer = library.call("in_tools.read_templates")
-    assert answer.result == dict(sorted(templates_with_parser("1.16.0", "5.24.0").items(), key=lambda item: item[1]))
+    assert answer.result == dict(sorted(templates_with_parser(TRL, TRANSFORMERS).items(), key=lambda item: item[1]))
 
 
 def test_an_older_transformers_reads_fewer_of_them() -> None:
-    older, newer = templates_with_parser("1.16.0", "5.12.0"), templates_with_parser("1.16.0", "5.13.0")
+    older, newer = templates_with_parser(TRL, "5.12.0"), templates_with_parser(TRL, "5.13.0")
     assert {"gemma4", "lfm2_v2"} == {"gemma4", "lfm2_v2"} & (set(newer.values()) - set(older.values()))
     assert set(older.values()) < set(newer.values())
 

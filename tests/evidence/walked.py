@@ -3,7 +3,9 @@
 A name stands for that function or class and everything inside it; "" stands for the whole file.
 """
 
-RELEASES = {"trl": "1.16.0", "transformers": "5.24.0", "peft": "0.21.2", "accelerate": "1.15.0"}
+from grpo_recipes.stack.target import read_tested_stack
+
+RELEASES = {name: read_tested_stack().packages[name] for name in ("trl", "transformers", "peft", "accelerate")}
 
 WALKED: dict[str, dict[str, tuple[str, ...]]] = {
     "trl": {

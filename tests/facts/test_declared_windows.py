@@ -3,6 +3,7 @@
 import pytest
 from packaging.requirements import Requirement as PackagingRequirement
 from packaging.specifiers import SpecifierSet
+from support.releases import TESTED
 
 from grpo_recipes.facts.released.requirements import (
     EXTRAS,
@@ -24,7 +25,7 @@ def declared(python: str | None = None, **packages: str | None) -> Stack:
     ("stack", "expected"),
     [
         pytest.param(
-            declared(trl="1.16.0", transformers="5.24.0", accelerate="1.15.0", peft="0.21.2"), [], id="newest"
+            declared(**{name: TESTED[name] for name in ("trl", "transformers", "accelerate", "peft")}), [], id="newest"
         ),
         pytest.param(declared(trl="0.14.0", transformers="4.48.3", torch="2.13.0+cpu"), [], id="oldest"),
         pytest.param(declared(trl="0.29.1"), [], id="the-other-is-unknown"),
@@ -40,7 +41,7 @@ def declared(python: str | None = None, **packages: str | None) -> Stack:
             id="in-an-extra",
         ),
         pytest.param(
-            declared(transformers="5.24.0", vllm="0.11.2"), [("vllm", "transformers>=4.56.0,<5", None)], id="vllm"
+            declared(transformers="5.23.0", vllm="0.11.2"), [("vllm", "transformers>=4.56.0,<5", None)], id="vllm"
         ),
         pytest.param(declared(python="3.10.4", trl="1.16.0"), [("trl", "python>=3.11", None)], id="python"),
         pytest.param(

@@ -36,7 +36,7 @@ def declare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Declare:
 
 
 def test_a_laptop_without_the_packages_answers_for_the_shipped_releases(declare: Declare) -> None:
-    facts = facts_for(declare(trl="1.16.0", transformers="5.24", peft="0.21.2"))
+    facts = facts_for(declare(trl="1.16.0", transformers="5.23", peft="0.21.2"))
     fields = facts.fields("GRPOConfig")
     assert fields is not None
     assert len(fields) == 191
@@ -46,7 +46,7 @@ def test_a_laptop_without_the_packages_answers_for_the_shipped_releases(declare:
     assert fields["weight_decay"].default == 0.0
     assert "cosine" in (fields["lr_scheduler_type"].allowed or ())
     assert facts.source("GRPOConfig") == "trl 1.16.0 (released)"
-    assert facts.source("TrainingArguments") == "transformers 5.24.0 (released)"
+    assert facts.source("TrainingArguments") == "transformers 5.23.0 (released)"
     assert "peft_config" in (facts.parameters("GRPOTrainer") or ())
     for owner in ("LoraConfig", "BitsAndBytesConfig"):
         assert facts.fields(owner)
@@ -66,9 +66,9 @@ def test_what_is_not_known_is_none_and_not_empty(declare: Declare) -> None:
 def test_the_installed_package_wins_only_with_the_version_of_the_stack(tmp_path: Path, declare: Declare) -> None:
     install(tmp_path / "site", TRL, "1.16.0")
     install(tmp_path / "site", TRANSFORMERS, "4.99.0")
-    facts = facts_for(declare(trl="1.16.0", transformers="5.24.0"))
+    facts = facts_for(declare(trl="1.16.0", transformers="5.23.0"))
     assert facts.source("GRPOConfig") == "trl 1.16.0 (installed)"
-    assert facts.source("TrainingArguments") == "transformers 5.24.0 (released)"
+    assert facts.source("TrainingArguments") == "transformers 5.23.0 (released)"
     fields = facts.fields("GRPOConfig")
     assert fields is not None
     assert "level" in fields
@@ -77,7 +77,7 @@ def test_the_installed_package_wins_only_with_the_version_of_the_stack(tmp_path:
 
 def test_a_field_keeps_the_closed_set_of_the_base_that_it_overrides(tmp_path: Path, declare: Declare) -> None:
     install(tmp_path / "site", TRL, "1.16.0")
-    facts = facts_for(declare(trl="1.16.0", transformers="5.24.0"))
+    facts = facts_for(declare(trl="1.16.0", transformers="5.23.0"))
     assert facts.own_fields("GRPOConfig")["eval_strategy"].allowed is None  # type: ignore[index]
     assert facts.fields("GRPOConfig")["eval_strategy"].allowed == ("no", "steps", "epoch")  # type: ignore[index]
 
@@ -120,7 +120,7 @@ def test_an_installed_development_version_is_known(tmp_path: Path, declare: Decl
         pytest.param("GRPOConfig", "use_transformers_paged", {"trl": "1.16.0"}, None, id="only-deprecated"),
         pytest.param("LoraConfig", "max_prompt_length", {"trl": "1.16.0"}, None, id="another-class"),
         pytest.param("GRPOConfig", "max_prompt_length", {"trl": "0.28.0"}, "0.28.0", id="in-this-release"),
-        pytest.param("GRPOConfig", "warmup_ratio", {"transformers": "5.24.0"}, "5.15.0", id="of-the-base"),
+        pytest.param("GRPOConfig", "warmup_ratio", {"transformers": "5.23.0"}, "5.15.0", id="of-the-base"),
         pytest.param("TrainingArguments", "no_cuda", {}, "5.0.0", id="version-is-not-known"),
     ],
 )
@@ -133,7 +133,7 @@ def test_a_removed_field_names_the_release_and_what_to_write(
 
 
 def test_the_reviewed_removals_agree_with_the_shipped_facts(declare: Declare) -> None:
-    facts = facts_for(declare(trl="1.16.0", transformers="5.24.0"))
+    facts = facts_for(declare(trl="1.16.0", transformers="5.23.0"))
     fields = facts.fields("GRPOConfig")
     assert fields is not None
     for owner in table("removed"):

@@ -95,7 +95,7 @@ NONE, SWALLOWED = LogitsKeyword(None, False, False), LogitsKeyword(None, False, 
 @pytest.mark.parametrize(
     ("model_class", "transformers", "expected"),
     [
-        ("Qwen2ForCausalLM", "5.24.0", NEW),
+        ("Qwen2ForCausalLM", "5.23.0", NEW),
         ("Qwen2ForCausalLM", "4.48.3", OLD),
         ("Qwen2ForCausalLM", "4.49.0", BOTH),
         ("Qwen2ForCausalLM", "4.51.3", BOTH),

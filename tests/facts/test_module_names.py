@@ -2,6 +2,7 @@
 
 import pytest
 from model_modules import OF_ALL_RELEASES, SINCE_5, modules_of
+from support.releases import TRANSFORMERS
 
 from grpo_recipes.contract.patterns import ask
 from grpo_recipes.facts.module_names import ModuleNames, module_names, names_matching
@@ -11,21 +12,21 @@ QWEN2 = {"architectures": ["Qwen2ForCausalLM"], "num_hidden_layers": 3}
 ROWS = {name: row for row in table("module_names")["structures"] for name in row["classes"]}
 
 
-def _names(config: dict[str, object], transformers: str | None = "5.24.0") -> ModuleNames:
+def _names(config: dict[str, object], transformers: str | None = TRANSFORMERS) -> ModuleNames:
     names = module_names(config, transformers)
     assert names is not None
     return names
 
 
 def test_a_model_outside_of_the_table_has_no_names() -> None:
-    assert module_names({"architectures": ["OwnForCausalLM"], "num_hidden_layers": 3}, "5.24.0") is None
-    assert module_names({"architectures": ["Qwen2ForCausalLM"]}, "5.24.0") is None
-    assert module_names({}, "5.24.0") is None
+    assert module_names({"architectures": ["OwnForCausalLM"], "num_hidden_layers": 3}, TRANSFORMERS) is None
+    assert module_names({"architectures": ["Qwen2ForCausalLM"]}, TRANSFORMERS) is None
+    assert module_names({}, TRANSFORMERS) is None
 
 
 def test_a_model_that_was_rebuilt_has_names_in_the_new_release_alone() -> None:
     config: dict[str, object] = {"architectures": ["Qwen3MoeForCausalLM"], "num_hidden_layers": 2}
-    assert module_names(config, "5.24.0") is not None
+    assert module_names(config, TRANSFORMERS) is not None
     assert module_names(config, "4.57.6") is None
     assert module_names(config, None) is None
     assert module_names(QWEN2, None) is not None

@@ -10,6 +10,7 @@ from configurations import LORA, Configuration, configuration, with_conditions
 from environments import ENVIRONMENTS
 from laboratory import Laboratory
 from small_model import write_small_model
+from support.releases import TESTED
 
 from grpo_recipes.facts.classified import classified_fields
 from grpo_recipes.facts.facts import facts_for
@@ -17,7 +18,7 @@ from grpo_recipes.resolve.resolve import plan_of, resolve
 from grpo_recipes.stack.stack import Stack
 from grpo_recipes.stack.target import parse_target
 
-NEWEST = {"trl": "1.16.0", "transformers": "5.24.0", "peft": "0.21.2", "accelerate": "1.15.0", "datasets": "5.2.0"}
+NEWEST_PINS = {name: TESTED[name] for name in ("trl", "transformers", "peft", "accelerate", "datasets")}
 REST = "python==3.11,torch==2.13.0,bitsandbytes==0.50.2,math-verify==0.9.0,vllm==absent,liger-kernel==absent,gpus=0"
 
 
@@ -46,7 +47,7 @@ class Judged:
 
 def declared(name: str) -> Stack:
     """A stack of stacks.json without vLLM and GPUs, as --target would declare it."""
-    pins = NEWEST | {package: pin for package, pin in ENVIRONMENTS[name].pins.items() if package in NEWEST}
+    pins = NEWEST_PINS | {package: pin for package, pin in ENVIRONMENTS[name].pins.items() if package in NEWEST_PINS}
     stack, findings = parse_target(",".join([*(f"{package}=={pin}" for package, pin in pins.items()), REST]))
     assert stack is not None, findings
     return stack

@@ -13,11 +13,12 @@ from typing import Any
 import pytest
 import yaml
 from differential import Judged, judged, judged_with_conditions
+from environments import NEWEST
 
 pytestmark = pytest.mark.fuzz
 
-QUICK = ("0.14.0/4.48.3", "0.19.1/4.52.4", "1.16.0/5.24.0")
-FULL = ("0.15.2/4.48.3", "0.19.1/4.52.4", "0.23.1/4.57.6", "0.26.2/4.57.6", "1.16.0/5.24.0")
+QUICK = ("0.14.0/4.48.3", "0.19.1/4.52.4", NEWEST)
+FULL = ("0.15.2/4.48.3", "0.19.1/4.52.4", "0.23.1/4.57.6", "0.26.2/4.57.6", NEWEST)
 SHOWN = 5
 
 

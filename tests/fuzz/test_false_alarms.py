@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from configurations import Configuration
+from support.releases import pinned
 from valid_recipes import valid_recipe
 
 from grpo_recipes.resolve.resolve import Resolution, plan_of, resolve
@@ -19,7 +20,7 @@ PUBLISHED = [
     json.loads(line) for line in Path(__file__).with_name("published_configurations.jsonl").open(encoding="utf-8")
 ]
 STACK = (
-    "python==3.11,torch==2.13.0,trl==1.16.0,transformers==5.24.0,peft==0.21.2,accelerate==1.15.0,datasets==5.2.0,"
+    f"{pinned('python torch trl transformers peft accelerate datasets')},"
     "bitsandbytes==0.50.2,deepspeed==0.19.8,math-verify==0.9.0,liger-kernel==0.8.0"
 )
 

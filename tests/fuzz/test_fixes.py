@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import yaml
 from mistakes import mistaken
+from support.releases import pinned
 from valid_recipes import valid_recipe
 
 from grpo_recipes.compare.differences import differences
@@ -27,7 +28,7 @@ from grpo_recipes.yaml.load import load_text
 pytestmark = pytest.mark.fuzz
 
 STACK = (
-    "python==3.11,trl==1.16.0,transformers==5.24.0,peft==0.21.2,accelerate==1.15.0,datasets==5.2.0,torch==2.13.0,"
+    f"{pinned('python trl transformers peft accelerate datasets torch')},"
     "bitsandbytes==0.50.2,deepspeed==0.19.8,math-verify==0.9.0"
 )
 # What one of them says without a value is nothing.

@@ -14,12 +14,13 @@ from typing import Any
 
 import pytest
 from mistyped import SECTIONS, mistyped_recipe
+from support.releases import pinned
 
 from grpo_recipes.resolve.resolve import resolve
 from grpo_recipes.stack.target import parse_target
 from grpo_recipes.yaml.load import load_text
 
-TARGET = "trl==1.16.0,transformers==5.24.0,peft==0.21.2,accelerate==1.15.0,datasets==5.2.0,torch==2.13.0,gpus=1xH100"
+TARGET = f"{pinned('trl transformers peft accelerate datasets torch')},gpus=1xH100"
 
 
 def _leaves(value: object) -> list[object]:

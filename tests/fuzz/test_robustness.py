@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 import yaml
 from mutations import mutated
+from support.releases import pinned
 from valid_recipes import valid_recipe
 
 from grpo_recipes.facts.classified import classified_fields
@@ -36,8 +37,8 @@ HANGS_S = 60
 FORMS, FREQUENCIES = ("text", "json", "github", "sarif", "plan"), (50, 10, 10, 1, 29)
 REST = "torch==2.13.0,bitsandbytes==0.50.2,deepspeed==0.19.8,math-verify==0.9.0"
 TARGETS = (
-    f"python==3.11,trl==1.16.0,transformers==5.24.0,peft==0.21.2,accelerate==1.15.0,{REST},vllm==absent,gpus=0",
-    f"python==3.11,trl==1.16.0,transformers==5.24.0,peft==0.21.2,accelerate==1.15.0,{REST},gpus=1xH100-80GB",
+    f"{pinned('python trl transformers peft accelerate')},{REST},vllm==absent,gpus=0",
+    f"{pinned('python trl transformers peft accelerate')},{REST},gpus=1xH100-80GB",
     f"trl==0.19.1,transformers==4.52.4,peft==0.15.2,accelerate==1.8.1,{REST},gpus=2xA100-80GB",
     "trl==0.14.0,transformers==4.48.3,gpus=1xT4",
     "gpus=4",

@@ -6,9 +6,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import yaml
+from support.releases import pinned
 
 QUICKSTART = Path(__file__).parents[2] / "recipes" / "quickstart"
-STACK = "python==3.11.9,torch==2.13.0,trl==1.16.0,transformers==5.24.0,peft==0.21.2,gpus=0"
+STACK = f"python==3.11.9,{pinned('torch trl transformers peft')},gpus=0"
 REWARD = "def last_digit(completions, **kwargs):\n    return [0.0 for _ in completions]\n"
 TEMPLATE = "{% for message in messages %}{{ message['content'] }}{% endfor %}"
 RECIPE = {

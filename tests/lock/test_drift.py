@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from project import REWARD, STACK, drift_of, make_project, planned, states
+from support.releases import TRANSFORMERS, pinned
 
 pytestmark = pytest.mark.slow
 
@@ -174,9 +175,9 @@ def test_a_changed_value_is_named_by_its_key(
 
 def test_another_package_of_the_same_experiment_is_the_machines(tmp_path: Path, grpo_run: Callable) -> None:
     run = planned(make_project(tmp_path / "a"), grpo_run)
-    code, lines = drift_of(run, grpo_run, stack=STACK.replace("transformers==5.24.0", "transformers==5.22.0"))
+    code, lines = drift_of(run, grpo_run, stack=STACK.replace(pinned("transformers"), "transformers==5.22.0"))
     assert (code, states(lines)) == (0, {"transformers": MACHINE})
-    assert (lines["transformers"]["old"], lines["transformers"]["new"]) == ("5.24.0", "5.22.0")
+    assert (lines["transformers"]["old"], lines["transformers"]["new"]) == (TRANSFORMERS, "5.22.0")
 
 
 def test_what_a_stack_does_not_say_cannot_be_verified(tmp_path: Path, grpo_run: Callable) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import yaml
 from project import RECIPE, REWARD, STACK, make_project
+from support.releases import pinned
 
 pytestmark = pytest.mark.slow
 
@@ -130,7 +131,7 @@ def test_a_recipe_with_resume_is_told_its_runs_and_which_can_be_gone_on_with(
     monkeypatch.chdir(tmp_path)
     recipe = str(Path(__file__).parents[2] / "recipes" / "quickstart.yaml")
     assert "= because: none of its runs is in a folder here, or in runs/" in grpo_run(recipe, "--resume").err
-    stack = "trl==1.16.0,transformers==5.24.0,peft==0.21.2,accelerate==1.15.0,torch==2.13.0,gpus=0"
+    stack = f"{pinned('trl transformers peft accelerate torch')},gpus=0"
     ends = {"failed": 1, "interrupted": 3, "completed": 9, "planned": None}
     for place, (name, step) in enumerate(ends.items()):
         run = tmp_path / "runs" / name

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from support.releases import pinned
 
 from grpo_recipes.cli.commands.preflight import preflight_text
 from grpo_recipes.cli.main import main
@@ -39,7 +40,7 @@ from grpo_recipes.worker.preflight.trials import trials
 from grpo_recipes.worker.user_code.reward_call import call_reward
 
 CHECKS = Path(__file__).parents[2] / "grpo_recipes" / "worker" / "preflight" / "checks"
-STACK = "trl==1.16.0,transformers==5.24.0,gpus=0"
+STACK = f"{pinned('trl transformers')},gpus=0"
 OPTIONS: dict[str, Any] = {
     "rows": 4,
     "time_limit": 1.0,

@@ -5,6 +5,7 @@ import re
 import pytest
 import yaml
 from shown import DOCS, README, ROOT, pages
+from support.releases import pinned
 
 from grpo_recipes.facts.classified import classified_fields
 from grpo_recipes.facts.expression import releases_that_express, spans_text
@@ -45,7 +46,7 @@ def test_the_links_of_the_readme_lead_somewhere() -> None:
 
 def test_the_releases_of_the_table_are_those_that_can_express_the_value() -> None:
     rows = re.findall(r"^\| `(\w+): (.*)` \| ([\d.,\s-]+) \|$", pages()["docs/stacks.md"], re.MULTILINE)
-    stack, _ = parse_target("trl==1.16.0,transformers==5.24.0,peft==0.21.2,gpus=1xA100-40GB")
+    stack, _ = parse_target(f"{pinned('trl transformers peft')},gpus=1xA100-40GB")
     assert stack is not None
     context = resolve(str(ROOT / "recipes/qwen2_lora.yaml"), stack).context
     assert context is not None

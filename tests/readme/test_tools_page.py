@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from shown import pages
+from support.releases import TRANSFORMERS, TRL, pinned
 
 from grpo_recipes.facts.released.requirements import templates_with_parser
 
@@ -18,9 +19,7 @@ dataset: {path: owner/data, prompt: "{{ question }}"}
 rewards: [{name: valid_json}]
 training: {prompts_per_step: 4, max_steps: 10}
 """
-STACK = (
-    "python==3.11,torch==2.13.0,transformers==5.24.0,trl==1.16.0,peft==0.21.2,accelerate==1.15.0,datasets==5.2.0,gpus=0"
-)
+STACK = f"{pinned('python torch transformers trl peft accelerate datasets')},gpus=0"
 # Letters of a family's name on the page -> the beginning of its templates' names.
 FAMILIES = {
     "Qwen 2.5": "qwen2_5",
@@ -99,7 +98,7 @@ def test_the_scripted_turns_are_of_the_shown_tool(recipe: Path, grpo_run: Callab
 
 
 def test_a_limit_is_refused_where_the_release_has_none(recipe: Path, grpo_run: Callable) -> None:
-    older = STACK.replace("trl==1.16.0", "trl==0.26.2").replace("gpus", "jmespath==1.0.1,gpus")
+    older = STACK.replace(pinned("trl"), "trl==0.26.2").replace("gpus", "jmespath==1.0.1,gpus")
     answer = grpo_run("validate", str(recipe), "--target", older)
     assert answer.code != 0
     assert "max_tool_calling_iterations" in answer.out + answer.err
@@ -108,6 +107,6 @@ def test_a_limit_is_refused_where_the_release_has_none(recipe: Path, grpo_run: C
 
 
 def test_the_page_names_every_family_whose_calls_are_read(page: str) -> None:
-    names = templates_with_parser("1.16.0", "5.24.0").values()
+    names = templates_with_parser(TRL, TRANSFORMERS).values()
     assert [name for name in names if not name.startswith(tuple(FAMILIES.values()))] == []
     assert [family for family in FAMILIES if family not in page] == []

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+from support.releases import pinned
+
 from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.resolve.resolve import Resolution, resolve
 from grpo_recipes.stack.stack import Stack
@@ -16,7 +18,7 @@ rewards: [{name: exact_match}]
 training: {prompts_per_step: 4, max_steps: 10}
 """
 STACK = (
-    "python==3.11,torch==2.13.0,trl==1.16.0,transformers==5.24.0,peft==0.21.2,accelerate==1.15.0,datasets==5.2.0,"
+    f"{pinned('python torch trl transformers peft accelerate datasets')},"
     "bitsandbytes==0.50.2,deepspeed==0.19.8,math-verify==0.9.0,vllm==absent,gpus=0"
 )
 

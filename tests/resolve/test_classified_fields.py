@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from small_recipe import resolved
+from support.releases import TESTED
 
 from grpo_recipes.facts.classified import classified_fields, fields_by_home, matters
 from grpo_recipes.facts.facts import Facts
@@ -37,8 +38,8 @@ OF_OLDER_RELEASES = {"max_prompt_length", "vllm_device", "vllm_dtype", "vllm_ena
 
 def _facts() -> Facts:
     packages = {}
-    for name, version in (("trl", "1.16.0"), ("transformers", "5.24.0"), ("peft", "0.21.2")):
-        facts = shipped_facts(name, version)
+    for name in ("trl", "transformers", "peft"):
+        facts = shipped_facts(name, TESTED[name])
         assert facts is not None
         packages[name] = facts
     return Facts(packages, dict.fromkeys(packages, "released"), {})

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from small_recipe import STACK, resolved
+from support.releases import pinned
 
 from grpo_recipes.compare.differences import Difference, Differences, differences, effective_batch, group_of, groups
 from grpo_recipes.contract.plan import Plan, Reward
@@ -17,7 +18,7 @@ from grpo_recipes.schemas.models import sections
 from grpo_recipes.schemas.section import fields_by_key
 
 TWO_GPUS = STACK.replace("gpus=0", "gpus=2xA100-80GB")
-OLD = TWO_GPUS.replace("trl==1.16.0,transformers==5.24.0,peft==0.21.2", "trl==0.14.0,transformers==4.48.3,peft==0.14.0")
+OLD = TWO_GPUS.replace(pinned("trl transformers peft"), "trl==0.14.0,transformers==4.48.3,peft==0.14.0")
 AS_OLD = "\ngrpo: {loss_type: grpo, beta: 0.04, use_bias_correction_kl: false}\ngeneration: {top_k: 50}"
 
 

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import yaml
 from small_recipe import declared, errors, resolved
+from support.releases import pinned
 
 from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.resolve.resolve import plan_of, resolve
@@ -19,8 +20,8 @@ OLD = {
     "0.21.0": "trl==0.21.0,transformers==4.55.4,peft==0.17.0,gpus=0",
     "0.22.1": "trl==0.22.1,transformers==4.55.4,peft==0.17.0,gpus=0",
     "0.23.1": "trl==0.23.1,transformers==4.57.6,peft==0.17.1,gpus=1xH100-80GB,vllm==0.10.0",
-    "1.9.0": "trl==1.9.0,transformers==5.24.0,peft==0.19.1,gpus=0",
-    "1.16.0": "trl==1.16.0,transformers==5.24.0,peft==0.21.2,gpus=0",
+    "1.9.0": "trl==1.9.0,transformers==5.23.0,peft==0.19.1,gpus=0",
+    "1.16.0": f"{pinned('trl transformers peft')},gpus=0",
 }
 EVERYWHERE = "generation: {top_k: 50}\ngrpo: {loss_type: grpo, scale_rewards: group}\n"
 

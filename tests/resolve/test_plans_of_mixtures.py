@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from small_recipe import errors, resolved
+from support.releases import pinned
 
 from grpo_recipes.compare.differences import differences
 from grpo_recipes.contract.plan import Plan, to_json
@@ -29,7 +30,7 @@ evaluation: {path: held_out.jsonl}
 grpo: {num_generations: 4}
 training: {prompts_per_step: 4, max_steps: 10}
 """
-TARGET = "python==3.11,torch==2.13.0,trl==1.16.0,transformers==5.24.0,accelerate==1.15.0,datasets==5.2.0,gpus=0"
+TARGET = f"{pinned('python torch trl transformers accelerate datasets')},gpus=0"
 
 
 @pytest.fixture

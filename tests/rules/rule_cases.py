@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from support.releases import TESTED
 
 from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.resolve.resolve import Resolution, resolve
@@ -24,20 +25,8 @@ BASE_RECIPE: dict[str, Any] = {
     "grpo": {"num_generations": 8},
     "training": {"prompts_per_step": 4, "max_steps": 10},
 }
-BASE_STACK = {
-    "python": "3.11",
-    "torch": "2.13.0",
-    "transformers": "5.24.0",
-    "trl": "1.16.0",
-    "peft": "0.21.2",
-    "accelerate": "1.15.0",
-    "datasets": "5.2.0",
-    "bitsandbytes": "0.50.2",
-    "deepspeed": "0.19.8",
-    "math-verify": "0.9.0",
-    "vllm": "absent",
-    "gpus": "0",
-}
+_PACKAGES = "python torch transformers trl peft accelerate datasets bitsandbytes deepspeed math-verify"
+BASE_STACK = {**{name: TESTED[name] for name in _PACKAGES.split()}, "vllm": "absent", "gpus": "0"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,10 +16,7 @@ from grpo_recipes.stack.target import parse_target
 FORMAT = 1
 FOLDER = Path(__file__).parent
 ROOT = FOLDER.parents[1]
-STACK = (
-    "python==3.11,torch==2.13.0,trl==1.16.0,transformers==5.24.0,peft==0.21.2,accelerate==1.15.0,datasets==5.2.0,"
-    "bitsandbytes==0.50.2,deepspeed==0.19.8,math-verify==0.9.0,vllm==0.30.0"
-)
+STACK = "tested,vllm==0.30.0"
 MACHINES = {
     "calculator": "gpus=0",
     "colours": "gpus=0",

@@ -21,10 +21,10 @@ def declared(text: str) -> Stack:
 
 
 def test_a_target_says_only_what_it_names() -> None:
-    stack = declared(" trl==1.16.0, transformers=5.24.0 ,python==3.11,vllm==absent,Liger_Kernel==none")
+    stack = declared(" trl==1.16.0, transformers=5.23.0 ,python==3.11,vllm==absent,Liger_Kernel==none")
     assert stack.declared
-    assert stack.origin == "trl==1.16.0, transformers=5.24.0 ,python==3.11,vllm==absent,Liger_Kernel==none"
-    assert (stack.version("trl"), stack.version("transformers"), stack.python) == ("1.16.0", "5.24.0", "3.11")
+    assert stack.origin == "trl==1.16.0, transformers=5.23.0 ,python==3.11,vllm==absent,Liger_Kernel==none"
+    assert (stack.version("trl"), stack.version("transformers"), stack.python) == ("1.16.0", "5.23.0", "3.11")
     assert stack.is_absent("vllm")
     assert stack.is_absent("liger-kernel")
     assert not stack.is_known("peft")

@@ -1,7 +1,7 @@
 """The environments of stacks.json: folders of packages that stand before those of .venv on PYTHONPATH.
 
 `python tests/stacks/environments.py [NAME ...]` builds the ones that are named, or all, where they are not there with
-these pins. A stack takes from .venv what it does not pin (torch, bitsandbytes, pyarrow); one without pins is .venv.
+these pins. A stack takes from .venv what it does not pin (torch, bitsandbytes, pyarrow). NEWEST is .venv itself.
 """
 
 import json
@@ -12,6 +12,8 @@ import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
+
+from grpo_recipes.stack.target import read_tested_stack
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / ".stacks"
@@ -49,9 +51,14 @@ class Environment:
         return not self.pins or (stamp.exists() and json.loads(stamp.read_text()) == self.pins)
 
 
+NEWEST = "/".join(read_tested_stack().packages[name] for name in ("trl", "transformers"))
+
+
 def _environments() -> dict[str, Environment]:
+    """The stacks of stacks.json, and .venv itself behind the older ones."""
     read = json.loads(Path(__file__).with_name("stacks.json").read_text())
-    found = {name: Environment(name, read["shared"] | pins if pins else {}) for name, pins in read["stacks"].items()}
+    found = {name: Environment(name, read["shared"] | pins) for name, pins in read["stacks"].items()}
+    found[NEWEST] = Environment(NEWEST, {})
     for name, pins in read["refused"].items():
         found[name] = Environment(name, pins, over=found[pins.pop("over")], refused=True)
     return found
@@ -91,11 +98,12 @@ def build(environment: Environment) -> None:
 
 
 def chosen(names: str) -> list[str]:
-    """Names of stacks, from names with commas; "quick" is the oldest, a middle one and the newest, "all" every one.
+    """Names of stacks, from names with commas; "quick" is the oldest, a middle one and the newest, "newest" that of
+    .venv, "all" every one.
 
     Raises KeyError with a name that is not in stacks.json.
     """
-    groups = {"all": (*STACKS, *REFUSED), "quick": QUICK}
+    groups = {"all": (*STACKS, *REFUSED), "quick": QUICK, "newest": (NEWEST,)}
     found = dict.fromkeys(name for word in names.split(",") for name in groups.get(word, (word,)))
     return [ENVIRONMENTS[name].name for name in found]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from environments import STACKS
+from environments import NEWEST, STACKS
 from laboratory import Laboratory
 from rendered import declared
 from small_recipe import resolved
@@ -17,9 +17,9 @@ from grpo_recipes.facts.released.windows import is_within
 pytestmark = pytest.mark.stacks
 
 SAME, ANOTHER = 1e-5, 1e-2
-LUSPO = "1.9.0/5.23.0", "1.16.0/5.24.0"
+LUSPO = "1.9.0/5.23.0", NEWEST
 DAPO = "0.23.1/4.57.6", *LUSPO
-SHUFFLING = "1.16.0/5.24.0"
+SHUFFLING = NEWEST
 # Completions are shuffled over the micro-batches since trl 0.18.
 IN_ORDER = "0.16.1/4.49.0"
 

@@ -5,12 +5,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from environments import NEWEST
 from laboratory import Laboratory
 from test_worker_on_stacks import inputs, made
 
 pytestmark = pytest.mark.stacks
 # The oldest that redraws, one that generates where it scores, one with a method for it, and the newest.
-RESAMPLING = ("0.19.1/4.52.4", "0.23.1/4.57.6", "0.26.2/4.57.6", "1.16.0/5.24.0")
+RESAMPLING = ("0.19.1/4.52.4", "0.23.1/4.57.6", "0.26.2/4.57.6", NEWEST)
 STEPS = 7
 FIGURES = ("resample/groups_redrawn", "resample/groups_left", "resample/rounds", "groups_without_variance")
 # Every other letter is worth the same whatever is answered; the others by where in its group an answer stands.

@@ -6,6 +6,7 @@ tests/worker/test_token_figures.py has the newest release.
 from typing import Any
 
 import pytest
+from environments import NEWEST
 from laboratory import Laboratory
 
 pytestmark = pytest.mark.stacks
@@ -25,7 +26,7 @@ NEWER: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("ranks", [1, 2])
-@pytest.mark.parametrize(("stack", "more"), [("0.19.1/4.52.4", {}), ("0.26.2/4.57.6", NEWER), ("1.16.0/5.24.0", NEWER)])
+@pytest.mark.parametrize(("stack", "more"), [("0.19.1/4.52.4", {}), ("0.26.2/4.57.6", NEWER), (NEWEST, NEWER)])
 def test_the_figures_are_those_of_the_rows(
     stack: str, more: dict[str, Any], ranks: int, laboratory: Laboratory
 ) -> None:

@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from environments import STACKS
 from laboratory import Laboratory
 
 pytestmark = pytest.mark.stacks
@@ -24,7 +25,7 @@ NEWEST = {**NEWER, "normalized": {"loss_type": "grpo", "multi_objective_aggregat
         ("0.15.2/4.48.3", OLDEST),
         ("0.19.1/4.52.4", {"none": {"loss_type": "grpo", "scale_rewards": False}, "group": {"loss_type": "grpo"}}),
         ("0.26.2/4.57.6", NEWER),
-        ("1.16.0/5.24.0", NEWEST),
+        (STACKS[-1], NEWEST),
     ],
 )
 def test_the_gradient_is_that_of_the_scored_completions(

@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 from support import small_disks
+from support.releases import pinned
 from taken import BASE
 
 from grpo_recipes.takeover.shipped import shipped_recipes
 
 ROOT = Path(__file__).parents[2]
-STACK = "trl==1.16.0,transformers==5.24.0,peft==0.21.2,gpus=1xA100-80GB"
+STACK = f"{pinned('trl transformers peft')},gpus=1xA100-80GB"
 
 
 @pytest.fixture(autouse=True)
