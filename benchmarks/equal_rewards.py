@@ -1,6 +1,6 @@
 """Writes equal_rewards.md: of groups whose rewards never vary, which TRL counts as such, and what it trains on.
 
-`python benchmarks/equal_rewards.py`, with the training stack; TRL's arithmetic is that of trl 1.16.0 grpo_trainer.py.
+`python benchmarks/equal_rewards.py`, with the training stack; TRL's arithmetic is that of trl's grpo_trainer.py.
 """
 
 from pathlib import Path

@@ -14,7 +14,7 @@ _Heads = tuple[TapeTensor, TapeTensor, TapeTensor]
 def layer_held(architecture: Architecture, update: Update, needs_gradient: bool = True) -> Held:
     """The memory of one layer. needs_gradient: of its input; false for the first layer of an adapted model.
 
-    Source: transformers 5.23.0, models/qwen2/modeling_qwen2.py and similar models: DecoderLayer.forward.
+    Source: transformers, models/qwen2/modeling_qwen2.py and similar models: DecoderLayer.forward.
     """
     tape = Tape()
     count = update.tokens * architecture.hidden
@@ -48,7 +48,7 @@ def _after(tape: Tape, architecture: Architecture, update: Update, mixed: TapeTe
 def norm(tape: Tape, update: Update, read: TapeTensor, row: int, scales_wide: bool = False) -> TapeTensor:
     """RMSNorm, computed in float32. row: elements that share a mean. scales_wide: rounds last, to its input's type.
 
-    Source: transformers 5.23.0, models/qwen2/modeling_qwen2.py: Qwen2RMSNorm.forward; models/olmo2/modeling_olmo2.py
+    Source: transformers, models/qwen2/modeling_qwen2.py: Qwen2RMSNorm.forward; models/olmo2/modeling_olmo2.py
     and models/gemma3/modeling_gemma3.py, which multiply by the weight in float32.
     """
     count = read.size // read.width
@@ -76,7 +76,7 @@ def norm(tape: Tape, update: Update, read: TapeTensor, row: int, scales_wide: bo
 
 
 def _mlp(tape: Tape, architecture: Architecture, update: Update, read: TapeTensor) -> TapeTensor:
-    """The gated MLP. Source: transformers 5.23.0, models/qwen2/modeling_qwen2.py: Qwen2MLP.forward."""
+    """The gated MLP. Source: transformers, models/qwen2/modeling_qwen2.py: Qwen2MLP.forward."""
     hidden, intermediate = architecture.hidden, architecture.intermediate
     if architecture.style.is_fused:
         return _fused_mlp(tape, architecture, update, read)
@@ -88,7 +88,7 @@ def _mlp(tape: Tape, architecture: Architecture, update: Update, read: TapeTenso
 
 
 def _fused_mlp(tape: Tape, architecture: Architecture, update: Update, read: TapeTensor) -> TapeTensor:
-    """The gated MLP with fused gate and up. Source: transformers 5.23.0, models/phi3/modeling_phi3.py: Phi3MLP."""
+    """The gated MLP with fused gate and up. Source: transformers, models/phi3/modeling_phi3.py: Phi3MLP."""
     hidden, intermediate = architecture.hidden, architecture.intermediate
     both = linear(tape, update, "mlp.gate_up_proj", read, hidden, 2 * intermediate)
     gate, up = tape.parts(both, (update.tokens * intermediate,) * 2)
@@ -100,7 +100,7 @@ def _fused_mlp(tape: Tape, architecture: Architecture, update: Update, read: Tap
 def _attention(tape: Tape, architecture: Architecture, update: Update, read: TapeTensor) -> TapeTensor:
     """Attention from the normed hidden states to the output projection.
 
-    Source: transformers 5.23.0, models/qwen2/modeling_qwen2.py: Qwen2Attention.forward.
+    Source: transformers, models/qwen2/modeling_qwen2.py: Qwen2Attention.forward.
     """
     query, key, value = _heads(tape, architecture, update, read)
     query, key = _rotate_heads(tape, architecture, update, query, key)
@@ -119,7 +119,7 @@ def _attention(tape: Tape, architecture: Architecture, update: Update, read: Tap
 def _repeat(tape: Tape, architecture: Architecture, update: Update, heads: TapeTensor, groups: int) -> TapeTensor:
     """Repeats keys or values for each query of a group; a single head is copied only for matrix products.
 
-    Source: transformers 5.23.0, integrations/sdpa_attention.py: repeat_kv; a view where torch 2.13.0 can make one.
+    Source: transformers, integrations/sdpa_attention.py: repeat_kv; a view where torch 2.13.0 can make one.
     """
     count = groups * heads.size // heads.width
     if architecture.key_value_heads == 1 and update.attention == "sdpa":
@@ -130,7 +130,7 @@ def _repeat(tape: Tape, architecture: Architecture, update: Update, heads: TapeT
 def _heads(tape: Tape, architecture: Architecture, update: Update, read: TapeTensor) -> _Heads:
     """Queries, keys and values before positions, normed in families that do so.
 
-    Source: transformers 5.23.0, models/qwen3/modeling_qwen3.py: Qwen3Attention.forward, whose norms follow all three
+    Source: transformers, models/qwen3/modeling_qwen3.py: Qwen3Attention.forward, whose norms follow all three
     only if they take single heads; models/phi3/modeling_phi3.py: Phi3Attention.forward.
     """
     hidden, style = architecture.hidden, architecture.style
@@ -156,7 +156,7 @@ def _rotate_heads(
 ) -> tuple[TapeTensor, TapeTensor]:
     """Queries and keys with positions, which some families rotate only in a part of each head.
 
-    Source: transformers 5.23.0, models/phi3/modeling_phi3.py: apply_rotary_pos_emb, which splits the heads even if the
+    Source: transformers, models/phi3/modeling_phi3.py: apply_rotary_pos_emb, which splits the heads even if the
     second part is empty; models/olmo2/modeling_olmo2.py has positions in float32.
     """
     style = architecture.style
@@ -182,7 +182,7 @@ def _rotate_heads(
 def _rotate(tape: Tape, heads: TapeTensor, width: int) -> TapeTensor:
     """Queries or keys with positions; under autocast of float32 weights, positions make them float32.
 
-    Source: transformers 5.23.0, models/qwen2/modeling_qwen2.py: apply_rotary_pos_emb, rotate_half.
+    Source: transformers, models/qwen2/modeling_qwen2.py: apply_rotary_pos_emb, rotate_half.
     """
     count = heads.size // heads.width
     cosine = tape.make([heads], count, width)
@@ -215,7 +215,7 @@ def _attend_by_kernel(
 def _eager(tape: Tape, number: int, update: Update, read: _Heads, holds: tuple[TapeTensor, TapeTensor]) -> TapeTensor:
     """Attention with its full matrix of scores, softmax in float32.
 
-    Source: transformers 5.23.0, models/qwen2/modeling_qwen2.py: eager_attention_forward.
+    Source: transformers, models/qwen2/modeling_qwen2.py: eager_attention_forward.
     """
     query, key, value = (tape.cast(tensor, update.width) for tensor in read)
     count, scores = query.size // query.width, update.batch * number * update.length**2
@@ -234,7 +234,7 @@ def _eager(tape: Tape, number: int, update: Update, read: _Heads, holds: tuple[T
 def vision_layer_held(vision: Vision, update: Update, needs_gradient: bool) -> Held:
     """The memory of one layer. needs_gradient: of its input.
 
-    Source: transformers 5.23.0, models/siglip/modeling_siglip.py: SiglipEncoderLayer, which those of CLIP and Idefics3
+    Source: transformers, models/siglip/modeling_siglip.py: SiglipEncoderLayer, which those of CLIP and Idefics3
     resemble; models/qwen2_5_vl/modeling_qwen2_5_vl.py: Qwen2_5_VLVisionBlock.
     """
     tape = Tape()

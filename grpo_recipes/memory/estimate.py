@@ -101,8 +101,8 @@ def _moments(architecture: Architecture, update: Update, layout: Layout) -> Mome
     """The moments of an update. If gradients are partitioned, no whole gradient stays until a micro-batch ends.
 
     The first micro-batch then holds them as later ones do: partitioned, plus the current one. ZeRO-2 and 3 do so
-    with one process too. Source: deepspeed 0.19.8, runtime/zero/stage3.py: grad_partitions_flat_buffer,
-    partition_grads; stage_1_and_2.py: copy_grads_in_partition; torch 2.13.0,
+    with one process too. Source: deepspeed, runtime/zero/stage3.py: grad_partitions_flat_buffer,
+    partition_grads; stage_1_and_2.py: copy_grads_in_partition; torch,
     distributed/fsdp/_fully_shard/_fsdp_collectives.py: foreach_reduce.
     """
     is_cut = layout.parts("gradients") > 1 or layout.strategy in ("zero2", "zero3")
@@ -204,7 +204,7 @@ def _answering(
 def _sync_bytes(update: Update, layout: Layout, held: States, tensor: int) -> dict[str, int]:
     """The memory of sending weights to vLLM: one tensor at a time, or all, to merge an adapter into sharded weights.
 
-    Source: trl 1.16.0, generation/vllm_generation.py: _iter_named_params.
+    Source: trl, generation/vllm_generation.py: _iter_named_params.
     """
     if update.adapter is not None and layout.shards_weights():
         return {"gathered": held.weights * layout.processes}
@@ -215,8 +215,8 @@ def _updating(computed: Moments, held: States, layout: Layout, accumulates: bool
     """The temporary memory at the peak of an update: gradients, activations and workspace.
 
     A step works on a process's part of the states. ZeRO-1 copies its part of the gradients out of all, and
-    ZeRO-2 has the part of one micro-batch in addition to that of the earlier ones, until both are added (deepspeed
-    0.19.8, runtime/zero/stage_1_and_2.py: copy_grads_in_partition, independent_gradient_partition_epilogue).
+    ZeRO-2 has the part of one micro-batch in addition to that of the earlier ones, until both are added (deepspeed,
+    runtime/zero/stage_1_and_2.py: copy_grads_in_partition, independent_gradient_partition_epilogue).
     """
     constant = computed.weights + computed.adapter + computed.optimizer
     moments = computed.in_order()
@@ -244,7 +244,7 @@ kernel; glibc's malloc by itself leaves holes in addition."""
 _BROADCAST = 2 * 250 * 2**20
 """Copies in which DDP sends all weights from the first process to the others, at most two of 250 MiB at a time.
 
-Source: torch 2.13.0, nn/parallel/distributed.py: broadcast_bucket_size; csrc/distributed/c10d/comm.cpp:
+Source: torch, nn/parallel/distributed.py: broadcast_bucket_size; csrc/distributed/c10d/comm.cpp:
 broadcast_coalesced."""
 _CONTEXT = 600 * 2**20
 """The context of CUDA, kernels of torch and cuBLAS's workspaces: 0.5 to 0.7 GiB on recent GPUs."""

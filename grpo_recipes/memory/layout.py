@@ -8,7 +8,7 @@ from grpo_recipes.user_files.architecture import Architecture
 _BLOCK = 64
 _BLOCK_OF_BLOCKS = 256
 # Bytes of state for each trained parameter: a constant for any type, or per byte of a parameter.
-# Source: torch 2.13.0, optim/adamw.py; transformers 5.23.0, training_args.py: OptimizerNames; bitsandbytes 0.50.2,
+# Source: torch, optim/adamw.py; transformers, training_args.py: OptimizerNames; bitsandbytes,
 # optim/adamw.py: two states of 8 bits, and a float32 for every 256 of them.
 _PER_BYTE = {"adamw_torch": 2.0, "adamw_torch_fused": 2.0, "sgd": 0.0, "rmsprop": 1.0, "adagrad": 1.0}
 _PER_PARAMETER = {"adamw_8bit": 2 + 8 / 256, "adamw_bnb_8bit": 2 + 8 / 256, "lion_8bit": 1 + 4 / 256}
@@ -26,7 +26,7 @@ def weight_bytes(architecture: Architecture, update: Update) -> int:
 def linear_parameters(architecture: Architecture) -> int:
     """The weights of all linear modules except the output layer, including those of a vision part.
 
-    Source: transformers 5.23.0, quantizers/base.py: get_modules_to_not_convert, which skips only the output layer.
+    Source: transformers, quantizers/base.py: get_modules_to_not_convert, which skips only the output layer.
     """
     of_vision = 0 if architecture.vision is None else architecture.vision.linear_parameters()
     return architecture.layers * architecture.linear_parameters() + of_vision
@@ -35,7 +35,7 @@ def linear_parameters(architecture: Architecture) -> int:
 def four_bit_bytes(parameters: int, four_bits: FourBits) -> int:
     """Bytes of four-bit weights with a scale for every 64: float32, or 8 bits and a float32 for every 256 scales.
 
-    Source: bitsandbytes 0.50.2, functional.py: quantize_4bit; its code tables of a few bytes are left out.
+    Source: bitsandbytes, functional.py: quantize_4bit; its code tables of a few bytes are left out.
     """
     scales = parameters // _BLOCK
     return parameters // 2 + (scales + 4 * (scales // _BLOCK_OF_BLOCKS) if four_bits.is_double else 4 * scales)
@@ -68,7 +68,7 @@ def optimizer_bytes(optimizer: str, parameters: int, width: int) -> int | None:
 def optimizer_step_bytes(optimizer: str, parameters: int, width: int) -> int:
     """Temporary memory of a step: lists as large as the parameters, unless fused.
 
-    Source: torch 2.13.0, optim/adam.py: _multi_tensor_adam, whose square roots are a new list.
+    Source: torch, optim/adam.py: _multi_tensor_adam, whose square roots are a new list.
     """
     return parameters * width if optimizer == "adamw_torch" else 0
 
@@ -141,11 +141,11 @@ class States(NamedTuple):
 def states(architecture: Architecture, update: Update, layout: Layout) -> States | None:
     """Each GPU's part of weights, gradients and optimizer states; None for an unknown optimizer.
 
-    DeepSpeed adds a float32 copy of each trained parameter to the optimizer's states (deepspeed 0.19.8,
-    runtime/zero/stage_1_and_2.py, stage3.py: fp32 groups); FSDP2 has trained parameters in float32 (accelerate 1.15.0,
+    DeepSpeed adds a float32 copy of each trained parameter to the optimizer's states (deepspeed,
+    runtime/zero/stage_1_and_2.py, stage3.py: fp32 groups); FSDP2 has trained parameters in float32 (accelerate,
     utils/fsdp_utils.py: upcast for mixed precision). Gradients are on the optimizer's device (stage3.py:
     grad_partitions_flat_buffer; stage_1_and_2.py: async_accumulate_grad_in_cpu_via_gpu), and a reference is offloaded
-    like the model (trl 1.16.0, models/utils.py: prepare_deepspeed).
+    like the model (trl, models/utils.py: prepare_deepspeed).
     """
     count, width = trained_parameters(architecture, update), trained_width(update)
     is_deepspeed = layout.strategy.startswith("zero")
@@ -175,7 +175,7 @@ def states(architecture: Architecture, update: Update, layout: Layout) -> States
 def _copy_bytes(count: int, layout: Layout) -> int:
     """A second copy of a process's float32 gradients, for ZeRO-3 one parameter group at a time.
 
-    Source: deepspeed 0.19.8, runtime/zero/stage_1_and_2.py: step; stage3.py: _prepare_fp32_grad_for_sub_group;
+    Source: deepspeed, runtime/zero/stage_1_and_2.py: step; stage3.py: _prepare_fp32_grad_for_sub_group;
     config.py: sub_group_size.
     """
     part = count // layout.parts("optimizer")
@@ -185,7 +185,7 @@ def _copy_bytes(count: int, layout: Layout) -> int:
 def _initial(count: int, width: int, layout: Layout) -> int:
     """A process's float32 copy and zero gradients; before that, ZeRO-1 and 2 hold all trained weights twice.
 
-    Source: deepspeed 0.19.8, runtime/zero/stage_1_and_2.py: flatten_dense_tensors_aligned, initialize_optimizer_states;
+    Source: deepspeed, runtime/zero/stage_1_and_2.py: flatten_dense_tensors_aligned, initialize_optimizer_states;
     stage3.py: _setup_for_real_optimizer.
     """
     part = 2 * _MASTER * count // layout.parts("optimizer")
@@ -195,9 +195,9 @@ def _initial(count: int, width: int, layout: Layout) -> int:
 def _buckets(architecture: Architecture, update: Update, layout: Layout, gradients: int) -> int:
     """The buffers that gradients are sent from.
 
-    DDP has a copy of all (torch 2.13.0, nn/parallel/distributed.py: gradient_as_bucket_view); DeepSpeed two buckets of
+    DDP has a copy of all (torch, nn/parallel/distributed.py: gradient_as_bucket_view); DeepSpeed two buckets of
     hidden_size squared, which transformers writes for "auto" (5.23.0, integrations/deepspeed.py); FSDP2 the gradients
-    of a layer and their copy (torch 2.13.0, distributed/fsdp/_fully_shard/_fsdp_collectives.py: foreach_reduce).
+    of a layer and their copy (torch, distributed/fsdp/_fully_shard/_fsdp_collectives.py: foreach_reduce).
     """
     if layout.strategy == "ddp":
         return gradients
@@ -211,7 +211,7 @@ def _buckets(architecture: Architecture, update: Update, layout: Layout, gradien
 def _gather_bytes(architecture: Architecture, update: Update, layout: Layout) -> int:
     """Parameters that are temporarily whole.
 
-    ZeRO-3 keeps up to 1e9 of them live (deepspeed 0.19.8, runtime/zero/config.py: stage3_max_live_parameters). It sends
+    ZeRO-3 keeps up to 1e9 of them live (deepspeed, runtime/zero/config.py: stage3_max_live_parameters). It sends
     them in the mixed-precision type and converts them to the loaded width (partition_parameters.py:
     AllGatherCoalescedHandle); one process gathers nothing (NoGatherCoalescedHandle). FSDP2 has the current layer, the
     next one, and the embeddings, which it leaves whole, or every layer if it does not reshard them (torch 2.13.0,
@@ -235,7 +235,7 @@ VLLM_LEFT_BYTES = 3 * 2**29
 
 
 def cache_bytes(architecture: Architecture, update: Update, sequences: int) -> int:
-    """Keys and values of all layers for full-length sequences. Source: transformers 5.23.0, cache_utils.py:
+    """Keys and values of all layers for full-length sequences. Source: transformers, cache_utils.py:
     DynamicLayer.
     """
     each = 2 * architecture.key_value_heads * architecture.head_dim * update.weight_width

@@ -39,7 +39,7 @@ def product(tape: Tape, update: Update, read: TapeTensor, inputs: int, outputs: 
 def _four_bits(tape: Tape, update: Update, read: TapeTensor, inputs: int, outputs: int) -> TapeTensor:
     """Four-bit weights, dequantized for each product, forward and backward.
 
-    Source: bitsandbytes 0.50.2, nn/modules.py: Linear4bit.forward; autograd/_functions.py: MatMul4Bit; and
+    Source: bitsandbytes, nn/modules.py: Linear4bit.forward; autograd/_functions.py: MatMul4Bit; and
     backends/cuda/ops.py: more than a few hundred tokens are multiplied with a dequantized copy.
     """
     assert update.four_bits is not None
@@ -57,7 +57,7 @@ def _adapter_product(
 ) -> TapeTensor:
     """A LoRA adapter on a module, in float32 unless autocast computes it.
 
-    Source: peft 0.21.2, tuners/lora/layer.py: Linear.forward, which casts the input to the adapter's type; and
+    Source: peft, tuners/lora/layer.py: Linear.forward, which casts the input to the adapter's type; and
     tuners/lora/bnb.py: Linear4bit.forward, which does so only without autocast.
     """
     inputs, outputs = shape
@@ -88,7 +88,7 @@ _INDEX = 8
 def route(tape: Tape, architecture: Architecture, update: Update, read: TapeTensor) -> TapeTensor:
     """The router and the products of all experts, with a copy of each token for each of its experts.
 
-    Source: transformers 5.23.0, models/qwen3_moe/modeling_qwen3_moe.py: Qwen3MoeTopKRouter; and integrations/moe.py:
+    Source: transformers, models/qwen3_moe/modeling_qwen3_moe.py: Qwen3MoeTopKRouter; and integrations/moe.py:
     grouped_mm_experts_forward. Autocast does not cast grouped_mm: it computes in the type of the weights.
     """
     experts = architecture.experts
@@ -131,7 +131,7 @@ def _experts_product(
     """The product of each token with its expert's weight. shape: modules in one weight, inputs, outputs.
 
     Adapted weights are copied whole for each forward pass, with the adapter added, and so is the gradient, which stays
-    until the experts are done. Source: peft 0.21.2, tuners/lora/layer.py: ParamWrapper, _LoraFactorsProxy.
+    until the experts are done. Source: peft, tuners/lora/layer.py: ParamWrapper, _LoraFactorsProxy.
     """
     modules, inputs, outputs = shape
     width, trains, parameters = update.weight_width, update.trains_weights(), experts * inputs * outputs
@@ -179,7 +179,7 @@ def _output_by_kernel(architecture: Architecture, update: Update) -> OutputHeld:
 
     A CPU only uses the part of a tile that has words.
 
-    Source: trl 1.16.0, kernels/chunked_logprob.py: ChunkedLogProbFunction; trainer/utils.py: add_fused_lm_head, which
+    Source: trl, kernels/chunked_logprob.py: ChunkedLogProbFunction; trainer/utils.py: add_fused_lm_head, which
     copies out the scored positions if Triton is installed; otherwise all positions are scored.
     """
     on_gpu = update.device == "cuda"
@@ -207,7 +207,7 @@ def _round_to_pages(size: int) -> int:
 def _tile_in_torch(elements: int) -> tuple[int, int]:
     """Copies of a tile without Triton's in-place updates: forward 3, backward 7 in float32, and a mask.
 
-    Source: trl 1.16.0, kernels/chunked_logprob.py: _forward_tile, _backward_tile.
+    Source: trl, kernels/chunked_logprob.py: _forward_tile, _backward_tile.
     """
     return 3 * 4 * elements, 7 * 4 * elements + elements
 

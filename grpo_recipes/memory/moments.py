@@ -90,7 +90,7 @@ def moments(architecture: Architecture, update: Update) -> Moments | None:
 def scoring_bytes(architecture: Architecture, update: Update) -> int:
     """The memory of a no-grad forward pass beyond the states, for old log-probabilities and the reference.
 
-    Source: trl 1.16.0, trainer/grpo_trainer.py: _generate_and_score_completions, in micro-batches of the update.
+    Source: trl, trainer/grpo_trainer.py: _generate_and_score_completions, in micro-batches of the update.
     """
     decoder, output = decoder_held(architecture, update), output_held(architecture, update)
     layer = decoder.shared + decoder.between + max(decoder.other.passing, decoder.last_norm.passing)
@@ -120,7 +120,7 @@ def _decoder_backward(architecture: Architecture, update: Update, decoder: Decod
 def decoder_held(architecture: Architecture, update: Update) -> Decoder:
     """The memory of a model's layers in an update.
 
-    A checkpointed layer keeps its input; source: torch 2.13.0, utils/checkpoint.py.
+    A checkpointed layer keeps its input; source: torch, utils/checkpoint.py.
     """
     tape = Tape()
     count = update.tokens * architecture.hidden
@@ -142,7 +142,7 @@ def decoder_held(architecture: Architecture, update: Update) -> Decoder:
 def _mask_bytes(architecture: Architecture, update: Update) -> int:
     """The mask and positions that all layers read; a mask for eager attention has the hidden states' type.
 
-    Layers with a window have a separate mask. Source: transformers 5.23.0, masking_utils.py: sdpa_mask, eager_mask;
+    Layers with a window have a separate mask. Source: transformers, masking_utils.py: sdpa_mask, eager_mask;
     models/gemma3/modeling_gemma3.py: Gemma3TextModel.forward, which always makes both masks.
     """
     windows, wide = architecture.windows, architecture.style.rotates_wide
@@ -183,9 +183,9 @@ _LOGIT_COPIES = 4
 def generation_bytes(architecture: Architecture, update: Update, sequences: int) -> int:
     """Temporary memory of generation beyond the cache: at first one layer's prompts, later one token's probabilities.
 
-    Each new token copies one layer's keys and values (transformers 5.23.0, cache_utils.py: torch.cat) and makes float32
+    Each new token copies one layer's keys and values (transformers, cache_utils.py: torch.cat) and makes float32
     copies of the logits (generation/utils.py: _sample). A fully trained model generates under autocast, an adapted one
-    does not (accelerate 1.15.0, accelerator.py: prepare_model).
+    does not (accelerate, accelerator.py: prepare_model).
     """
     prompts = update._replace(batch=sequences, completion=0, autocast_width=None)
     first = layer_held(architecture, prompts, needs_gradient=False).passing
@@ -200,8 +200,8 @@ def vision_held(architecture: Architecture, update: Update) -> Decoder | None:
     """The memory of tower and projector for the images of a micro-batch; None without images.
 
     In an adapted model, checkpointing sends gradients through the whole tower although none of its weights needs them:
-    all embeddings require them, including those of patches. Source: transformers 5.23.0, modeling_utils.py:
-    enable_input_require_grads; trl 1.16.0, trainer/grpo_trainer.py.
+    all embeddings require them, including those of patches. Source: transformers, modeling_utils.py:
+    enable_input_require_grads; trl, trainer/grpo_trainer.py.
     """
     vision, adapter = architecture.vision, update.adapter
     if vision is None or not update.pixels:

@@ -35,7 +35,7 @@ class Adapter(NamedTuple):
     def parameters(self, architecture: Architecture) -> int:
         """The adapter's weights in one layer, r * (inputs + outputs) for each adapted module.
 
-        Source: peft 0.21.2, tuners/lora/layer.py; ParamWrapper for experts, with rank r for each, and twice that for
+        Source: peft, tuners/lora/layer.py; ParamWrapper for experts, with rank r for each, and twice that for
         gate and up, which are one weight (utils/transformers_weight_conversion.py).
         """
         linears = architecture.linears()
@@ -103,7 +103,7 @@ class Update(NamedTuple):
     def copies_logits(self) -> bool:
         """Whether whole logits are copied to float32. Under DeepSpeed the shim zero_autocast does it.
 
-        Source: accelerate 1.15.0, accelerator.py: prepare_model.
+        Source: accelerate, accelerator.py: prepare_model.
         """
         return self.autocast_width is not None
 

@@ -82,6 +82,6 @@ def _below(context: Context, room: int, needed: int, own: int | None) -> Finding
 
 
 def _asks_vllms_server(context: Context) -> bool:
-    """Whether the run's server is vLLM's own; source: vllm 0.30.0 renderers/params.py, trl 1.16.0 vllm_client.py."""
+    """Whether the run's server is vLLM's own; source: vllm 0.30.0 renderers/params.py, trl's vllm_client.py."""
     program = server_program(context.stack.packages)
     return program is not None and program.takes is None

@@ -31,7 +31,7 @@ NEEDS = {
     "torchao": ("torchao",),
     "sinq": ("sinq",),
 }
-# Other methods of transformers 5.23.0, quantizers/auto.py.
+# Other methods of transformers, quantizers/auto.py.
 OTHERS = ("bitnet", "fouroversix", "fp8", "fp_quant", "gemma", "gguf", "metal", "mxfp4", "mxfp8", "nvfp4")
 
 

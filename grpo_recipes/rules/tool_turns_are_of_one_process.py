@@ -5,8 +5,8 @@ turns does not synchronize processes, so ranks leave it after different numbers 
 turn gathers weights from all ranks. With a vLLM server, or a vLLM over several GPUs, all ranks send one request
 together. A rank with a further turn then waits for ranks that already compute rewards. Tested with two processes on the
 CPU and a server of vLLM 0.31: in the first step the rank with a further turn receives the prompts that the other rank
-gathers, and the run ends with UnpicklingError in gather_object. Source: trl 1.16 grpo_trainer.py (_tool_call_loop),
-generation/vllm_generation.py (generate); transformers 5.23 generation/utils.py (synced_gpus).
+gathers, and the run ends with UnpicklingError in gather_object. Source: trl's grpo_trainer.py (_tool_call_loop),
+generation/vllm_generation.py (generate); transformers' generation/utils.py (synced_gpus).
 """
 
 from collections.abc import Iterator

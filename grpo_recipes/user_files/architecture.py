@@ -186,7 +186,7 @@ class Architecture(NamedTuple):
         """The number of cached key-value tokens for a sequence, summed over the layers.
 
         at_once: tokens from a single pass, which a sliding-window layer holds in full until the next token. Source:
-        transformers 5.23.0, cache_utils.py: DynamicSlidingWindowLayer.update.
+        transformers, cache_utils.py: DynamicSlidingWindowLayer.update.
         """
         windows = self.windows
         if windows is None:
@@ -200,7 +200,7 @@ def read_architecture(config: Mapping[str, object]) -> Architecture | None:
 
     Covered are qwen2, qwen3, llama, mistral, gemma3_text, phi3, olmo2, and qwen3_moe with experts in every layer, as
     text models.
-    Source: transformers 5.23.0, models/<model_type>/modeling_<model_type>.py and configuration_<model_type>.py.
+    Source: transformers, models/<model_type>/modeling_<model_type>.py and configuration_<model_type>.py.
     """
     family = config.get("model_type")
     if family not in _FAMILIES or any(config.get(name) for name in _NOT_COVERED):

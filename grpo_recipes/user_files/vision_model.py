@@ -30,7 +30,7 @@ SEEING = tuple(_TOWERS)
 def read_vision_model(config: Mapping[str, object]) -> Architecture | None:
     """Returns the parts of a vision-language model from its config.json; None for one that is not covered.
 
-    Source: transformers 5.23.0, models/<model_type>/modeling_<model_type>.py and configuration_<model_type>.py.
+    Source: transformers, models/<model_type>/modeling_<model_type>.py and configuration_<model_type>.py.
     """
     family, vision_config = str(config.get("model_type")), config.get("vision_config")
     if family not in _TOWERS or not isinstance(vision_config, Mapping):
@@ -127,7 +127,7 @@ def most_of_an_image(
     """Returns the maximum numbers and tokens that a processor makes of an image; None for a model that is not covered.
 
     most: pixels of the largest image, None for any size. A tile of Idefics3 has five extra tokens, and one of
-    LLaVA-NeXT one for each line. Source: transformers 5.23.0, models/<model_type>/image_processing_<model_type>.py and
+    LLaVA-NeXT one for each line. Source: transformers, models/<model_type>/image_processing_<model_type>.py and
     processing_<model_type>.py.
     """
     architecture, family = read_vision_model(config), config.get("model_type")

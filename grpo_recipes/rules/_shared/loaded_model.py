@@ -14,7 +14,7 @@ TOWERS = r"(.*\.)?(vision_tower|vision_model|visual|vision_encoder|vision_embed_
 """The vision parts of models in transformers 4.46 to 5.23; a projector behind them is adapted."""
 EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts", "router_aux_loss_coef")
 """Keys in the config.json of a mixture of experts."""
-# Source: transformers 5.23.0, models/*/configuration_*.py; the others belong to classes next to the weights.
+# Source: transformers, models/*/configuration_*.py; the others belong to classes next to the weights.
 _PARTS_THAT_SEE = ("vision_config", "vit_config", "vision_tower", "mm_vision_tower", "visual", "img_processor")
 _CAUSAL_THAT_SEES = ("Phi4MultimodalForCausalLM", "Phi3VForCausalLM", "Phi4MMForCausalLM", "LlavaLlamaForCausalLM")
 
@@ -60,7 +60,7 @@ def adapter_dtype(context: Context) -> str | None:
 
     TRL casts the adapter of a quantized model to bfloat16. PEFT keeps others in float32, also on half-precision
     weights; under ZeRO-3 newer releases of TRL ask for the dtype of the weights, and older ones do not.
-    Source: trl 0.29.1 and 1.16.0 grpo_trainer.py, peft 0.21.2 tuners_utils.py cast_adapter_dtype.
+    Source: trl 0.29.1 and 1.16.0 grpo_trainer.py, peft's tuners_utils.py cast_adapter_dtype.
     """
     strategy = context.value("distributed.strategy")
     if not context.has_section("lora") or strategy == "fsdp2":
@@ -101,7 +101,7 @@ _TASKS = {
     "answers with parts of a text": ("ForQuestionAnswering",),
     "has no output layer": ("Model",),
 }
-"""What a model does by the end of its class name. Source: transformers 5.23.0, models/auto/modeling_auto.py."""
+"""What a model does by the end of its class name. Source: transformers, models/auto/modeling_auto.py."""
 
 
 def task_of(config: Mapping[str, object]) -> str | None:

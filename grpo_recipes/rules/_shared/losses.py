@@ -1,6 +1,6 @@
 """What each loss type of GRPO divides by and reads, for the rules that judge it.
 
-Source: trl 1.16.0, trainer/grpo_trainer.py: GRPOTrainer._compute_loss.
+Source: trl, trainer/grpo_trainer.py: GRPOTrainer._compute_loss.
 """
 
 from collections.abc import Mapping

@@ -78,7 +78,7 @@ def memory_needs(context: Context, *, decides: bool = False) -> MemoryNeeds | st
     if strategy == "fsdp2" and four_bits is not None and storage != context.value("model_init_kwargs.dtype"):
         return "grpo-run has no estimate for 4-bit weights that fsdp2 does not shard"
     is_mixed = bool(context.value("GRPOConfig.bf16") or context.value("GRPOConfig.fp16"))
-    # DeepSpeed's own bf16 and fp16 are not autocast, they cast the model; accelerate 1.15.0, accelerator.py: native_amp
+    # DeepSpeed's own bf16 and fp16 are not autocast, they cast the model; accelerate, accelerator.py: native_amp
     is_cast = is_mixed and weights == 2 and strategy.startswith("zero")
     if adapter is not None and is_cast:
         adapter = adapter._replace(width=2)

@@ -93,7 +93,7 @@ def table_of(name: str) -> Mapping[str, Any]:
 def whole_steps(values: Mapping[str, object], share: object) -> int | None:
     """The steps for a share of all steps if the configuration has max_steps, else None.
 
-    Source: transformers 5.23.0, trainer_callback.py: TrainerState.compute_steps.
+    Source: transformers, trainer_callback.py: TrainerState.compute_steps.
     """
     most = values.get("max_steps")
     known = isinstance(most, int) and not isinstance(most, bool) and most > 0
@@ -104,8 +104,8 @@ def whole_steps(values: Mapping[str, object], share: object) -> int | None:
 
 # Converts a YAML value as TRL's parser does for a field: only strings are converted, to the field's type.
 #
-# TrlParser sets the file's values as argparse defaults, and argparse converts defaults that are strings. Source: trl
-# 1.16.0 scripts/_hf_argparser.py, python 3.11 argparse.py parse_known_args.
+# TrlParser sets the file's values as argparse defaults, and argparse converts defaults that are strings. Source: trl's
+# scripts/_hf_argparser.py, python 3.11 argparse.py parse_known_args.
 
 
 WORDS = {"yes": True, "true": True, "t": True, "y": True, "1": True}

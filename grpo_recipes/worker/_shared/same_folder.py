@@ -38,7 +38,7 @@ class SameFolder:
 def check_before_saving(trainer: Any, same: SameFolder) -> None:
     """Makes the trainer refuse to save into a missing folder, which transformers would create with only checkpoints.
 
-    Source: transformers 5.23.0 trainer.py, which calls os.makedirs for each place that it writes to.
+    Source: transformers' trainer.py, which calls os.makedirs for each place that it writes to.
     """
 
     @contextmanager

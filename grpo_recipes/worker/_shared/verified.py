@@ -76,7 +76,7 @@ def _plain(value: object) -> str:
 def loaded_commit(plan: Plan) -> str | None:
     """Returns the commit of the hub model that was loaded, as the cache of downloads has it; None for a folder.
 
-    A loaded configuration no longer has it. Source: transformers 5.23.0 configuration_utils.py.
+    A loaded configuration no longer has it. Source: transformers' configuration_utils.py.
     """
     model = plan.model
     if model.source != "hub" or model.commit is not None:

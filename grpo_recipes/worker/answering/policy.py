@@ -78,7 +78,7 @@ def _load_reward(reward: Any) -> Any:
 
 
 def _reward_tokenizer(reward: Any, model: Any) -> Any:
-    """Returns the tokenizer of a reward model, None for a function. Source: trl 1.16.0 grpo_trainer.py."""
+    """Returns the tokenizer of a reward model, None for a function. Source: trl's grpo_trainer.py."""
     if not isinstance(reward, str):
         return None
     tokenizer = AutoTokenizer.from_pretrained(reward)
@@ -206,7 +206,7 @@ def open_tools(plan: Plan, user: Path, *, of_rows: bool) -> Iterator[CalledTools
 
 
 def _reward_of(method: Callable[..., Any], kind: type[Any]) -> Callable[..., Any]:
-    """Returns a reward function that calls an environment's reward. Source: trl 1.16.0 grpo_trainer.py (__init__)."""
+    """Returns a reward function that calls an environment's reward. Source: trl's grpo_trainer.py (__init__)."""
 
     async def await_rewards(environments: list[Any], **_: Any) -> list[Any]:
         return [await environment.get_reward() if type(environment) is kind else None for environment in environments]

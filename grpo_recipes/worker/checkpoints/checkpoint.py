@@ -45,7 +45,7 @@ def save_whole_checkpoints(
 
     experiment: what defines the run, for the manifest. add: writes more files into the folder, called on all ranks.
     kept_step: the step of a checkpoint that save_total_limit must not remove.
-    Source: transformers 5.23.0 trainer.py `_save_checkpoint`, which writes in place and then removes old checkpoints.
+    Source: transformers' trainer.py `_save_checkpoint`, which writes in place and then removes old checkpoints.
     """
     checkpoints = Path(trainer.args.output_dir)
 

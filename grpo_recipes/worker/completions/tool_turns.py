@@ -150,7 +150,7 @@ def with_environments(trainer: Any, rows: list[Row]) -> tuple[list[Row], list[An
 def _reset(environment: Any, row: Row, without: set[str]) -> Row:
     """Resets an environment with its row. without: columns that it does not get.
 
-    Source: trl 1.16.0 grpo_trainer.py (_generate_and_score_completions).
+    Source: trl's grpo_trainer.py (_generate_and_score_completions).
     """
     observation = environment.reset(**{name: value for name, value in row.items() if name not in without})
     if observation is None:

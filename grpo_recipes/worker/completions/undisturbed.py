@@ -50,7 +50,7 @@ def _forget_order_of_layers(engine: Any) -> None:
     """Makes ZeRO-3 learn the order of layers from the next forward, which may be a loss of TRL.
 
     That one calls no output layer. If ZeRO-3 expects the call, it fetches the weights before TRL does, and gives them
-    up before the backward pass, which ends in a RuntimeError. Seen: an untied output layer that is trained, trl 1.16.0
+    up before the backward pass, which ends in a RuntimeError. Seen: an untied output layer that is trained, trl's
     trainer/utils.py (maybe_gather_lm_head_ctx), deepspeed 0.19.8.
     """
     remove_hooks(engine)

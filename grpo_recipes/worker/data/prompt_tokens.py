@@ -64,7 +64,7 @@ def _decode(images: Any) -> Any:
 def training_template(tokenizer: Any) -> str | None:
     """Returns this TRL's training template for the tokenizer, None to use its own.
 
-    Raises what TRL raises for an unknown template. Source: trl 1.16.0 grpo_trainer.py (__init__).
+    Raises what TRL raises for an unknown template. Source: trl's grpo_trainer.py (__init__).
     """
     from trl import chat_template_utils as trl
 

@@ -11,7 +11,7 @@ and the gradient norm after the backward pass and before the optimizer's step; P
 step. The guard checks the weights before each checkpoint and after the last step. With fp16 an infinite gradient does
 not count: the loss scaler skips that step, which is normal in the first steps. A reward of NaN does not count either:
 TRL treats it as a missing reward. DeepSpeed takes its step inside the backward pass and does not expose the norm, so
-there the guard checks only losses and weights. Sources: transformers 5.23.0 trainer.py, trl 1.16.0 grpo_trainer.py,
+there the guard checks only losses and weights. Sources: transformers' trainer.py, trl's grpo_trainer.py,
 accelerate 1.15.0 clip_grad_norm_.
 
 Action: stop. No final model is written, and the last checkpoint is from before that step.

@@ -163,7 +163,7 @@ def processing_of(plan: Plan, path: str, **origin: Any) -> Any:
 def planned_processing(plan: Plan, path: str) -> Any:
     """Returns the model's tokenizer, or its processor if it has one, with the recipe's chat template.
 
-    Loaded as in the newest TRL; older ones pad differently, or not at all. Source: trl 1.16.0 grpo_trainer.py.
+    Loaded as in the newest TRL; older ones pad differently, or not at all. Source: trl's grpo_trainer.py.
     """
     processing = processing_of(plan, path, revision=model_revision(plan))
     tokenizer = getattr(processing, "tokenizer", processing)
@@ -228,7 +228,7 @@ def wait_as_planned(arguments: dict[str, Any]) -> None:
     """Gives every process group created from now on the planned ddp_timeout, unless its creator sets one.
 
     transformers 5.23 passes ddp_timeout on only for GPUs, and only to the first group: DeepSpeed copies that one,
-    FSDP's mesh creates its own, both with torch's default of 10 minutes for NCCL and 30 for gloo. Source: torch 2.13.0
+    FSDP's mesh creates its own, both with torch's default of 10 minutes for NCCL and 30 for gloo. Source: torch's
     distributed_c10d.py `_get_default_timeout`, in every release since 2.6.
     """
     seconds = arguments.get("ddp_timeout")

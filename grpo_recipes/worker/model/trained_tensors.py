@@ -160,7 +160,7 @@ def weight_dtypes(trainer: Any, model: Any, left_out: tuple[str, ...] = NOT_OF_T
 
     left_out: parts of adapters' names. An output layer that TRL casts to float32 is listed only if it has a different
     dtype, as "lm_head bfloat16"; DeepSpeed may give it the dtype of all tensors, and TRL casts it in each forward pass.
-    Source: trl 1.16.0 grpo_trainer.py (_cast_lm_head_to_fp32), bitsandbytes 0.50.2 nn/modules.py (Linear4bit.forward).
+    Source: trl's grpo_trainer.py (_cast_lm_head_to_fp32), bitsandbytes' nn/modules.py (Linear4bit.forward).
     """
     packed = [module for module in model.modules() if _is_quantized(module)]
     quantized = {parameter for module in packed for parameter in module.parameters(recurse=False)}

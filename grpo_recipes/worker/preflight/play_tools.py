@@ -234,7 +234,7 @@ def _failure_event(problem: BaseException, step: str, user: str) -> dict[str, An
 
 
 def _methods(environment: Any) -> list[Function]:
-    """Returns the methods that are tools, as TRL finds them. Source: trl 1.16.0 grpo_trainer.py (__init__)."""
+    """Returns the methods that are tools, as TRL finds them. Source: trl's grpo_trainer.py (__init__)."""
     members = inspect.getmembers(type(environment), inspect.isfunction) if environment is not None else []
     names = [name for name, _ in members if not name.startswith("_") and name not in NO_TOOLS]
     return [getattr(environment, name) for name in names]

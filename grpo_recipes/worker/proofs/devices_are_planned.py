@@ -4,7 +4,7 @@ Catches: `device_map: auto` that spreads one model over all visible GPUs, a quan
 its process ("You can't train a model that has been loaded in 8-bit or 4-bit precision on a different device"), two
 processes on one GPU, and a run on the CPU that was planned for a GPU. Weights that the plan offloads, or shards under
 ZeRO-3 and FSDP, are compared only by the kind of device.
-Source: trl 1.16.0 grpo_trainer.py (device_map), accelerate 1.15.0 accelerator.py prepare_model.
+Source: trl's grpo_trainer.py (device_map), accelerate's accelerator.py prepare_model.
 """
 
 from grpo_recipes.contract.plan import Plan

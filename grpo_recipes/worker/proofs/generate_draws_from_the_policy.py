@@ -21,7 +21,7 @@ Measured on a CPU with transformers 5.23.0, SmolLM2-135M at temperature 1: float
 prompt 2 and more, without the prompt 4 and more. The quickstart's model: 2e-8 to 2e-7 in float32, positions shifted
 by one 0.15. No GPU has confirmed the noise of bfloat16, so its bound is four times as large, and a shift by one
 position passes there.
-Source: transformers 4.48.3, 5.23.0 and 5.24.0 generation/utils.py (_sample, _get_logits_processor); trl 1.16.0
+Source: transformers 4.48.3, 5.23.0 and 5.24.0 generation/utils.py (_sample, _get_logits_processor); trl's
 grpo_trainer.py (_generate_single_turn).
 """
 

@@ -10,7 +10,7 @@ hides. A gradient of zeros is not a failure: groups without variance have zero g
 the first step, since B is zero. A tensor whose module took no part in the loss (the vision tower for text rows) is
 counted separately, and so are last layers of a vision tower that run without being used, such as LLaVA's. ZeRO does not
 keep gradients, so there the proof watches them arrive.
-Source: trl issue 3150; transformers 5.23.0 trainer.py (logging_nan_inf_filter).
+Source: trl issue 3150; transformers' trainer.py (logging_nan_inf_filter).
 """
 
 import math

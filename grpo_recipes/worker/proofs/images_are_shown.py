@@ -8,7 +8,7 @@ token is trained. In each evaluation, the first batch with images gets those of 
 Catches: a trainer that drops images before the loss or before generation, or gives the loss different ones. Without an
 error, the policy would be trained on answers about images that it did not see. An evaluation with such a fault would
 score answers about images that it did not show.
-Source: trl 1.16.0 grpo_trainer.py, which runs the processor separately for generation and loss.
+Source: trl's grpo_trainer.py, which runs the processor separately for generation and loss.
 """
 
 from itertools import zip_longest

@@ -5,7 +5,7 @@ log-probabilities and no logits. Catches: a `forward` that silently ignores TRL'
 transformers 4.49 `num_logits_to_keep`). It then returns logits of the whole sequence, (B, P+C, V): memory grows with
 the prompt, and TRL 0.14 silently scores completion tokens with logits of prompt positions (0.28 off in a
 log-probability, trl 0.14.0 with transformers 4.52.4). Also catches a class that drops one position too many, (B, C, V).
-Source: trl 1.16.0 trainer/utils.py add_fused_lm_head; measured on trl 0.14.0 to 1.16.0.
+Source: trl's trainer/utils.py add_fused_lm_head; measured on trl 0.14.0 to 1.16.0.
 """
 
 from grpo_recipes.contract.plan import Plan

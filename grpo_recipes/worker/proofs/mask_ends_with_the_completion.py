@@ -6,7 +6,7 @@ eos that was never generated but counts because pad and eos are the same token, 
 is cut although it neither ended nor reached the limit. The proof sees only token ids: one or two PADs at the end of a
 completion of the full length may be the model's own and are shown; three are a failure. In a completion with tool
 replies it checks the last turn, which may end early, since TRL drops replies that do not fit.
-Source: trl 1.16.0 grpo_trainer.py; measured on trl 0.21.0 and 1.16.0.
+Source: trl's grpo_trainer.py; measured on trl 0.21.0 and 1.16.0.
 """
 
 from grpo_recipes.contract.plan import Plan

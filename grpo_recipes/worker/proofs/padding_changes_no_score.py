@@ -5,7 +5,7 @@ model whose positions or layers depend on a token's column, on the width of the 
 replaces the scoring method. The last micro-batch of the first step is scored in both ways, in evaluation mode; only
 rows that the shim moves are compared, within the bounds of PRF010 for the mean |difference|. Measured in float32: 1e-6;
 with absolute positions: above 0.1.
-Source: trl 1.16.0 grpo_trainer.py, _get_per_token_logps_and_entropies.
+Source: trl's grpo_trainer.py, _get_per_token_logps_and_entropies.
 """
 
 from grpo_recipes.contract.plan import Plan

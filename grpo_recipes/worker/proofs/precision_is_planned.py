@@ -6,7 +6,7 @@ the reverse, completions scored in a different precision than the loss computes 
 different dtype than bnb_4bit_compute_dtype. DeepSpeed's own bf16 and fp16 cast all tensors and keep float32 master
 weights; they are used only for weights of that dtype. FSDP2 with autocast casts weights that were loaded in half
 precision to float32, and gathers them in autocast's dtype.
-Source: trl 1.16.0 grpo_trainer.py, peft 0.21.2 cast_adapter_dtype, deepspeed 0.19.8 engine.py, accelerate 1.10.1 to
+Source: trl's grpo_trainer.py, peft 0.21.2 cast_adapter_dtype, deepspeed's engine.py, accelerate 1.10.1 to
 1.15.0 fsdp_utils.py: fsdp2_prepare_model.
 """
 

@@ -3,7 +3,7 @@
 Catches: ranks that each train alone, into the same folder and with too small a batch (a launcher that started
 different processes than planned, a backend that found no partner), and a different ZeRO stage than planned. Before the
 first step grpo-run trusts the launcher; this proof counts the processes with a real collective.
-Source: accelerate 1.15.0 state.py, where a process without a backend assumes that it is the only one.
+Source: accelerate's state.py, where a process without a backend assumes that it is the only one.
 """
 
 from grpo_recipes.contract.plan import Plan

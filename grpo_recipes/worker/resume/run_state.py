@@ -29,7 +29,7 @@ def keep_dtypes(trainer: Any) -> None:
     """Makes loading a checkpoint find all weights, and keep the dtype of the trained tensors.
 
     PEFT loads an existing adapter in float32 whatever its dtype, including the adapter of a quantized model, which TRL
-    trains in bfloat16. Source: peft 0.21.2 tuners_utils.py, `cast_adapter_dtype`.
+    trains in bfloat16. Source: peft's tuners_utils.py, `cast_adapter_dtype`.
     """
 
     def load_as_it_was(load: Callable[..., Any], *given: Any, **named: Any) -> Any:
@@ -47,8 +47,8 @@ def keep_dtypes(trainer: Any) -> None:
 def _load_renamed(trainer: Any, checkpoint: Path) -> None:
     """Loads a checkpoint whose weights have other names than in memory, as those of LLaVA-NeXT and Gemma 3.
 
-    The trainer leaves out such weights with a warning, and would train on from the first ones. Source: transformers
-    5.23.0 trainer.py (`_load_from_checkpoint`), where an adapter, FSDP and DeepSpeed have their own ways.
+    The trainer leaves out such weights with a warning, and would train on from the first ones. Source:
+    transformers' trainer.py (`_load_from_checkpoint`), where an adapter, FSDP and DeepSpeed have their own ways.
     """
     files = sorted(checkpoint.glob("model*.safetensors"))
     if trainer.is_fsdp_enabled or trainer.is_deepspeed_enabled or not isinstance(trainer.model, PreTrainedModel):

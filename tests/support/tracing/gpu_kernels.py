@@ -38,7 +38,7 @@ def attention(
 ) -> tuple[torch.Tensor, None]:
     """`scaled_dot_product_attention` as a GPU computes it for a batch with padding.
 
-    The keys are repeated for grouped queries (transformers 5.23.0, integrations/sdpa_attention.py), and each call
+    The keys are repeated for grouped queries (transformers, integrations/sdpa_attention.py), and each call
     converts a boolean mask to an additive one of the queries' type (torch 2.13.0,
     aten/src/ATen/native/transformers/attention.cpp: convert_boolean_attn_mask).
     """

@@ -95,7 +95,7 @@ def _optimizer(trained: list[Any], traced: Mapping[str, Any]) -> Any:
 class _FusedAdamW:
     """The states of fused AdamW: two of the size of each parameter, in its type, and a step.
 
-    Source: torch 2.13.0, torch/optim/adamw.py, adam.py: _init_group; the kernel has no fake form.
+    Source: torch, torch/optim/adamw.py, adam.py: _init_group; the kernel has no fake form.
     """
 
     def __init__(self, trained: list[Any]) -> None:

@@ -6,7 +6,7 @@ Why: without a template TRL raises ValueError at the first step. If a template l
 the instruction is in the recipe, but the model never sees it.
 Fix: tokenizer.chat_template_path; or, for a model without a template, dataset.prompt_format: standard.
 Example: the chat template leaves the system message out of the prompt
-Source: transformers 5.23.0 tokenization_utils_base.py (get_chat_template).
+Source: transformers' tokenization_utils_base.py (get_chat_template).
 """
 
 from collections.abc import Iterator

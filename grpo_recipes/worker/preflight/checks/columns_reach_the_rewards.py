@@ -5,7 +5,7 @@ log_extra, log_metric).
 Why: a reward that asks for such a column fails or reads something else.
 Fix: rename it under dataset.columns, e.g. {reference: "{{ completion }}"}.
 Example: column trainer_state does not reach the rewards, because trl passes its own trainer_state instead
-Source: trl 1.16.0 grpo_trainer.py (_calculate_rewards).
+Source: trl's grpo_trainer.py (_calculate_rewards).
 """
 
 from collections.abc import Iterator

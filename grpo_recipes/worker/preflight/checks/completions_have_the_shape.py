@@ -7,7 +7,7 @@ Why: completion[0]["content"] raises TypeError on a text, and re.search on a lis
 of messages: the reward is silently constant.
 Fix: text = completion if isinstance(completion, str) else completion[-1]["content"]
 Example: reward length reads completions as text, and they are messages
-Source: trl 1.16.0 grpo_trainer.py (_generate).
+Source: trl's grpo_trainer.py (_generate).
 """
 
 from collections.abc import Iterator

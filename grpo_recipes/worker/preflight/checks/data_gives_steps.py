@@ -8,7 +8,7 @@ Why: such a run saves the model it started from, without an error. Public config
 epochs (see TRN013); after 100 the model knows its rows by heart.
 Fix: fewer prompts_per_step, or more rows.
 Example: 10 rows are fewer than the 16 prompts of one generation: the run would end after 0 steps
-Sources: trl 1.16.0 trainer/utils.py (RepeatSampler), transformers 5.23.0 trainer.py (set_initial_training_values,
+Sources: trl's trainer/utils.py (RepeatSampler), transformers' trainer.py (set_initial_training_values,
 "There seems not to be a single sample in your epoch_iterator"); reproduced with recipes/quickstart.yaml, max_rows 10.
 """
 

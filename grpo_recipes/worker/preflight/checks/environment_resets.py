@@ -9,7 +9,7 @@ Why: an exception in either ends the training at the step that draws the row. GR
 of a group, which is meant to have one task: with random numbers drawn in reset, each completion has a different one.
 Fix: leave rows that lack what the environment needs out of the data; reset(self, **row) accepts unknown columns.
 Example: environment Game cannot be reset for row 17: KeyError: 'board' (game.py:9: self.board = row["board"])
-Source: trl 1.16.0 grpo_trainer.py (_generate_and_score_completions).
+Source: trl's grpo_trainer.py (_generate_and_score_completions).
 """
 
 from collections.abc import Iterator

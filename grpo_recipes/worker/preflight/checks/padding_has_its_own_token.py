@@ -5,7 +5,7 @@ Why: TRL then pads with the end token and masks by position, so this run trains 
 that masks every padding token in the labels also masks the end token, so the model forgets how to end.
 Fix: not needed for this run.
 Example: the tokenizer has no padding token; trl uses its end token instead
-Source: trl 1.16.0 grpo_trainer.py (pad_token = eos_token), data collators of transformers 5.23.0.
+Source: trl's grpo_trainer.py (pad_token = eos_token), data collators of transformers 5.23.0.
 """
 
 from collections.abc import Iterator

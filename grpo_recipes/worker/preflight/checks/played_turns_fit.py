@@ -6,7 +6,7 @@ Why: an answer that does not fit is left out, and the completion ends with the c
 answer, and rewards never see the model's.
 Fix: a larger generation.max_completion_length, or tools that return less.
 Example: the played completion has 812 tokens, and completions have at most 256
-Source: trl 1.16.0 grpo_trainer.py (_tool_call_loop).
+Source: trl's grpo_trainer.py (_tool_call_loop).
 """
 
 from collections.abc import Iterator

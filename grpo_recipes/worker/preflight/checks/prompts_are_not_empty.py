@@ -8,7 +8,7 @@ null or messages without `role` raise in the tokenizer, after loading the model.
 to answer nothing in particular. It may be blank if an environment's reset supplies the prompt.
 Fix: leave such rows out of the data, or correct the template; for ShareGPT "{{ prompt[0].value }}" takes the question.
 Example: dataset: 3 of 100 prompts are blank
-Source: trl 1.16.0 data_utils.py (is_conversational).
+Source: trl's data_utils.py (is_conversational).
 """
 
 from collections.abc import Iterator

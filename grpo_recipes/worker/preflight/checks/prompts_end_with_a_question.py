@@ -5,7 +5,7 @@ Why: TRL starts another assistant message after it, so the model answers an answ
 the message instead.
 Fix: end prompts with the user's message, and put the answer into a column for the rewards.
 Example: 100 of 100 prompts end with an assistant message
-Sources: trl 1.16.0 grpo_trainer.py (_tokenize_prompts, add_generation_prompt=True).
+Sources: trl's grpo_trainer.py (_tokenize_prompts, add_generation_prompt=True).
 """
 
 from collections.abc import Iterator

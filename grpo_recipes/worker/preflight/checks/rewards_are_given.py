@@ -7,7 +7,7 @@ advantage is 0, and TRL only logs a warning. None is right for "this reward does
 "this completion is bad", because the sum then consists of the other rewards.
 Fix: 0.0 for a bad completion; None only for a whole row.
 Example: reward accuracy gives no reward for these completions: empty
-Source: trl 1.16.0 grpo_trainer.py (nansum over rewards_per_func, unscorable_mask).
+Source: trl's grpo_trainer.py (nansum over rewards_per_func, unscorable_mask).
 """
 
 from collections.abc import Iterator

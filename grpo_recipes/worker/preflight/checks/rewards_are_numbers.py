@@ -6,7 +6,7 @@ Why: TRL raises at the first step, after the first generation, for all but infin
 its whole group NaN, which TRL replaces with 0: the run continues, and learns nothing from such a group.
 Fix: return [score(completion) for completion in completions].
 Example: reward length returned a single float, not one number for each completion
-Source: trl 1.16.0 grpo_trainer.py (_calculate_rewards; torch.tensor(..., dtype=torch.float32)).
+Source: trl's grpo_trainer.py (_calculate_rewards; torch.tensor(..., dtype=torch.float32)).
 """
 
 import math

@@ -6,7 +6,7 @@ Why: TRL adds the weighted rewards and compares the sums of a group. A number of
 right answer teaches length; a right answer changes the sum by less than one word more.
 Fix: a smaller weight, or a reward from 0 to 1.
 Example: reward words differs by 40 between completions, and right answers count for 1
-Source: trl 1.16.0 grpo_trainer.py (rewards_per_func times reward_weights, then nansum).
+Source: trl's grpo_trainer.py (rewards_per_func times reward_weights, then nansum).
 """
 
 import math

@@ -6,7 +6,7 @@ Why: with tools, a completion is a list of messages. completion[0] is the first 
 answer is completion[-1].
 Fix: read completion[-1]["content"].
 Example: reward right pays right answers, but none that follows a tool call
-Source: trl 1.16.0 grpo_trainer.py (_generate_and_score_completions).
+Source: trl's grpo_trainer.py (_generate_and_score_completions).
 """
 
 from collections.abc import Iterator

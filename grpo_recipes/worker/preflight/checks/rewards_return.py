@@ -8,7 +8,7 @@ Why: models write empty and malformed completions in the first steps, and an exc
 sys.exit in a reward ends it too.
 Fix: follow the exception; give 0.0 to a completion that cannot be judged.
 Example: reward length fails with empty completions: ZeroDivisionError: division by zero (rewards.py:7: return 1 / n)
-Source: trl 1.16.0 grpo_trainer.py (_calculate_rewards).
+Source: trl's grpo_trainer.py (_calculate_rewards).
 """
 
 from collections.abc import Iterator

@@ -7,7 +7,7 @@ Why: if the model cannot write a stop, completions are truncated; a format rewar
 see gives all completions the same reward.
 Fix: a different stop string; tokenizer.add_tokens adds new marks as ordinary tokens.
 Example: stop '</answer>' cannot be written, since the tokenizer has no token for part of it
-Source: trl 1.16.0 grpo_trainer.py (batch_decode with skip_special_tokens=True).
+Source: trl's grpo_trainer.py (batch_decode with skip_special_tokens=True).
 """
 
 from collections.abc import Iterator

@@ -9,7 +9,7 @@ Why: TRL gives the model str() of a tool's result. A model that gets the same te
 reading; a memory address is a different text in every run.
 Fix: return the text that the model should read.
 Example: tool search gives 3 different calls the same answer: 'no results'
-Source: trl 1.16.0 grpo_trainer.py (_tool_call_loop).
+Source: trl's grpo_trainer.py (_tool_call_loop).
 """
 
 import json

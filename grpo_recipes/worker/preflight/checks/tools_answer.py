@@ -7,7 +7,7 @@ do without tools. Preflight's own arguments may be wrong for a tool that needs m
 then a note; write better arguments into preflight.turns.
 Fix: follow the exception; or preflight: {turns: [{tool: NAME, arguments: {...}}]} with a call that should work.
 Example: tool search fails: ConnectionError: refused (tools.py:9: return get(query))
-Source: trl 1.16.0 grpo_trainer.py (_tool_call_loop).
+Source: trl's grpo_trainer.py (_tool_call_loop).
 """
 
 from collections.abc import Iterator

@@ -6,7 +6,7 @@ it.
 Why: a run fails with the same message after loading the model.
 Fix: follow the exception; avoid slow or memory-hungry code at the top level of the file.
 Example: tools cannot be loaded: tool search: tools.py cannot be loaded: KeyError: 'SEARCH_URL'
-Sources: transformers 5.23.0 utils/chat_template_utils.py (get_json_schema), trl 1.16.0 grpo_trainer.py (__init__).
+Sources: transformers' utils/chat_template_utils.py (get_json_schema), trl's grpo_trainer.py (__init__).
 """
 
 from collections.abc import Iterator

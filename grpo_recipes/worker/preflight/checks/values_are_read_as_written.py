@@ -6,7 +6,7 @@ Why: datasets reads 007 as the number 7, so the prompt and the right answer diff
 `is false`, and the text false counts as true.
 Fix: a .jsonl file with "007" in quotes; a comparison with the text, as {% if hint == 'true' %}.
 Example: column code has 007 in row 1, which is read as the number 7
-Source: datasets 5.2.0 packaged_modules/csv/csv.py (pandas.read_csv).
+Source: datasets' packaged_modules/csv/csv.py (pandas.read_csv).
 """
 
 import csv

@@ -50,7 +50,7 @@ def zero_stage(plan: Plan, loaded: Loaded) -> Iterator[Compared]:
 
     Catches: a launcher configuration that DeepSpeed ignores, which leaves the whole model on each process, and a
     stage that differs from the plan's and needs a different amount of memory. Without DeepSpeed the stage is 0.
-    Source: accelerate 1.15.0 state.py (deepspeed_plugin).
+    Source: accelerate's state.py (deepspeed_plugin).
     """
     yield Compared("DeepSpeed stage", plan.expect.deepspeed_stage, loaded.deepspeed_stage)
 
@@ -62,7 +62,7 @@ def arguments(plan: Plan, loaded: Loaded) -> Iterator[Compared]:
     Catches: a value that `__post_init__` recomputed, a value that an environment variable or a launcher's configuration
     replaced, and a default that differs between the planned release and the installed one.
     average_tokens_across_devices has no meaning in one process; older releases of transformers turn it off there.
-    Source: trl 1.16.0 grpo_config.py, transformers 5.23.0 training_args.py.
+    Source: trl's grpo_config.py, transformers' training_args.py.
     """
     for name, value in plan.expect.arguments.items():
         if name in OF_SEVERAL_PROCESSES and plan.expect.world_size == 1:
@@ -97,7 +97,7 @@ def dtype_of_the_weights(plan: Plan, loaded: Loaded) -> Iterator[Compared]:
 
     Catches: weights in a different dtype than the recipe's, before the first step takes minutes. PRF006 checks the
     same while the loss is computed, when a package or a patch may have cast them.
-    Source: trl 1.16.0 grpo_trainer.py (model_init_kwargs: `torch_dtype` up to 0.26, `dtype` after).
+    Source: trl's grpo_trainer.py (model_init_kwargs: `torch_dtype` up to 0.26, `dtype` after).
     """
     if plan.expect.weights_dtype is not None:
         yield Compared("dtype of the weights", plan.expect.weights_dtype, ", ".join(loaded.weights))
@@ -109,7 +109,7 @@ def device(plan: Plan, loaded: Loaded) -> Iterator[Compared]:
 
     Catches: a quantized model that was loaded onto a different GPU than its process uses, or spread over several; it
     cannot be moved afterwards. A model that the trainer moves is checked in the first step (PRF002).
-    Source: trl 1.16.0 grpo_trainer.py (device_map), transformers 5.23.0 quantizers.
+    Source: trl's grpo_trainer.py (device_map), transformers' quantizers.
     """
     if plan.arguments.model_init_kwargs.get("device_map") == ON_OWN_DEVICE:
         yield Compared("device", loaded.device, ", ".join(loaded.parameter_devices))

@@ -5,7 +5,7 @@ so on. A policy that is trained on replies learns to write them instead of calli
 learns from less than it sampled. Catches: a trainer or a patch that builds the loss only from the completion mask, a
 mask that is shifted against its tokens, and a loss that ignores the mask. The proof finds replies by the generator's
 inputs and outputs in each turn, not by the mask. It also checks that the gradient of the loss is zero on replies.
-Source: trl 1.16.0 grpo_trainer.py, _tool_call_loop and tool_mask.
+Source: trl's grpo_trainer.py, _tool_call_loop and tool_mask.
 """
 
 from grpo_recipes.contract.plan import Plan

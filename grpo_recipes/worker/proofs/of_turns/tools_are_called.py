@@ -3,7 +3,7 @@
 A model that was not trained on its template's format for calls writes something similar that no parser recognizes, and
 the run silently trains single turns. The same happens if every reply is dropped: if a reply would make the completion
 longer than max_completion_length, TRL leaves it out and ends the completion.
-Source: trl 1.16.0 grpo_trainer.py, _tool_call_loop; the metric tools/call_frequency.
+Source: trl's grpo_trainer.py, _tool_call_loop; the metric tools/call_frequency.
 """
 
 from grpo_recipes.contract.plan import Plan

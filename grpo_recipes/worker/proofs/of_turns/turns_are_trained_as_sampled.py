@@ -12,7 +12,7 @@ tokens, in all turns, with a plain forward pass over each conversation as it was
 turns separately, since replies change only the later ones. Measured on a CPU in float32, models of 0.1 to 0.4 million
 parameters: at most 1e-6 on average; with hidden replies 0.05 and more. The bounds are those of PRF010. With dropout in
 the policy, scores cannot be compared.
-Source: trl 1.16.0 grpo_trainer.py, _generate_single_turn, _tool_call_loop and _get_per_token_logps_and_entropies.
+Source: trl's grpo_trainer.py, _generate_single_turn, _tool_call_loop and _get_per_token_logps_and_entropies.
 """
 
 from grpo_recipes.contract.plan import Plan
