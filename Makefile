@@ -48,7 +48,7 @@ DEVELOPMENT := -e '.[train,quantization,deepspeed,reasoning-gym,dev]'
 # Tries a second time, because a download can break off.
 install = $(PIP) -c $(CONSTRAINTS) $(1) || { sleep 5; $(PIP) -c $(CONSTRAINTS) $(1); }
 
-.PHONY: setup environment quickstart real-model real results real-paths test test-all test-core test-unit test-fast test-hostile test-stack test-torchvision test-evidence test-memory test-distributed test-stacks test-vllm test-gguf test-fuzz test-survival test-slurm test-quickstart test-environments test-gpu lint audit sbom resolve cuda-locks coverage docs site schemas tested facts benchmark screens screenshots clean
+.PHONY: setup environment quickstart real-model real results real-paths test test-all test-core test-unit test-fast test-hostile test-stack test-torchvision test-evidence test-memory test-distributed test-stacks test-vllm test-gguf test-fuzz test-survival test-slurm test-quickstart test-environments test-gpu lint audit sbom resolve cuda-locks coverage docs site schemas tested facts release-of benchmark screens screenshots clean
 
 # With -j, two installations would write into .venv at once, and tests would run while it changes.
 .NOTPARALLEL:
@@ -270,6 +270,15 @@ facts: setup
 	$(BIN)/python tests/facts/collect_facts.py
 	$(BIN)/python tests/schemas/field_meanings.py
 	$(BIN)/python tests/rewards/gym_table.py
+
+# Moves the tested stack to a release, as in `make release-of trl==1.17.0`: reads it, writes pins, tables and pages, and
+# runs the suites that can notice. Make takes that word for a variable, trl, whose value is "=1.17.0".
+# RELEASE_ARGS: --wheel FILE, a release that is not on the index; --read, which writes nothing; --suites seams,core.
+RELEASED := trl transformers peft accelerate datasets bitsandbytes deepspeed vllm torch
+RELEASE_ARGS ?=
+release-of: setup
+	$(BIN)/python tests/release/release_of.py $(RELEASE_ARGS) \
+	  $(foreach name,$(RELEASED),$(if $(filter command,$(origin $(name))),$(name)=$($(name))))
 
 # Writes what docs/watch.md shows, from a real run in tmux.
 screens: setup

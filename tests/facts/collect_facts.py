@@ -2,17 +2,20 @@
 
 Steps: releases; trl, transformers, peft, vllm (fields, and for transformers the logits keywords); requirements;
 digests (of the files that fields were read from).
-Wheels are read block by block; their sources lie in a temporary folder while they are read.
+Wheels are read block by block; their sources lie in a temporary folder while they are read. `make release-of` calls
+`collect_newer`, which reads only the releases of a package that the tables lack.
 """
 
 import datetime
 import sys
 import tempfile
 import zipfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from email.parser import HeaderParser
+from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import package_index
 from folding import fold, fold_facts, folded_text, table_text
@@ -21,13 +24,13 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from grpo_recipes.contract.files.regular_file import file_sha256
-from grpo_recipes.facts.facts import source_sha256
+from grpo_recipes.facts.facts import DIGESTS, source_sha256
 from grpo_recipes.facts.released.logits import TABLE as LOGITS
 from grpo_recipes.facts.released.logits import model_classes
 from grpo_recipes.facts.released.requirements import EXTRAS
 from grpo_recipes.facts.released.requirements import TABLE as REQUIREMENTS
-from grpo_recipes.facts.released.shipped import DATA, facts_of_release, table
-from grpo_recipes.facts.source.package_facts import MODULES, LogitsKeyword, PackageFacts
+from grpo_recipes.facts.released.shipped import DATA, facts_of_release, releases_with_facts, table, unfold, value_at
+from grpo_recipes.facts.source.package_facts import MODULES, LogitsKeyword
 from grpo_recipes.facts.source.package_source import PackageSource
 from grpo_recipes.facts.source.read import read_logits_keyword
 from grpo_recipes.facts.source.read_package import read_package
@@ -91,6 +94,7 @@ OLDEST: Mapping[str, str] = {
     "vllm": "0.6.0",
 }
 _AT_ONCE = 4
+Wheels = Iterator[tuple[str, zipfile.ZipFile]]
 
 
 def main(steps: list[str]) -> int:
@@ -109,44 +113,84 @@ def main(steps: list[str]) -> int:
     return 0
 
 
-def collect_releases() -> None:
-    """Writes releases.json: every version of every package of a stack, and the day."""
+def collect_newer(package: str, wheel: tuple[str, Path] | None = None) -> None:
+    """Writes what the tables lack about the newer releases of one package; what they have is not read again.
+
+    wheel: the version and the file of a release that is not on the package index.
+    """
+
+    def newer(known: Sequence[str]) -> Wheels:
+        own = [] if wheel is None else [(wheel[0], zipfile.ZipFile(wheel[1]))]
+        return chain(_wheels(package, known), own)
+
+    collect_releases({} if wheel is None else {package: [wheel[0]]})
+    if package in MODULES:
+        known = releases_with_facts(package)
+        for name, text in package_texts(package, known, newer(known)).items():
+            _write(name, text)
+        _write(DIGESTS, table_text({**table(DIGESTS), package: digests_of(package, known, newer(known))}))
+    if package in OLDEST:
+        known = table(REQUIREMENTS)[package]["releases"]
+        _write(
+            REQUIREMENTS, table_text({**table(REQUIREMENTS), package: requirements_of(package, known, newer(known))})
+        )
+
+
+def collect_releases(more: Mapping[str, list[str]] | None = None) -> None:
+    """Writes releases.json: every version of every package of a stack, and the day. more: versions beside the index."""
     day = datetime.datetime.now(datetime.UTC).date().isoformat()
-    packages = {package: package_index.versions_in(package_index.page(package)) for package in PACKAGES}
+    packages = {
+        package: package_index.versions_in(package_index.page(package)) + (more or {}).get(package, [])
+        for package in PACKAGES
+    }
     _write("releases", table_text({"date": day, "source": package_index.INDEX, "packages": packages}))
 
 
 def collect_package(package: str) -> None:
-    """Writes <package>.json, for transformers logits_keyword.json too. Raises LookupError for an unreadable release."""
-    facts: list[PackageFacts] = []
-    keywords: dict[str, Mapping[str, object]] = {}
-    for version, wheel in _wheels(package):
+    """Writes <package>.json, for transformers logits_keyword.json too."""
+    for name, text in package_texts(package, (), _wheels(package)).items():
+        _write(name, text)
+
+
+def package_texts(package: str, known: Sequence[str], wheels: Wheels) -> dict[str, str]:
+    """The texts of a package's tables, by name. Raises LookupError for an unreadable release.
+
+    known: releases that are taken from the tables. wheels: those that are read.
+    """
+    facts = [unfold(table(package), release) for release in known]
+    keywords = {release: _known_keywords(release) for release in known if package == "transformers"}
+    for version, wheel in wheels:
         with wheel, tempfile.TemporaryDirectory() as folder:
-            source = _unpacked(wheel, package, Path(folder))
+            source = unpack(wheel, package, Path(folder))
             read = read_package(source, version)
             if read is None:
                 raise LookupError(f"{package} {version} has no readable {', '.join(MODULES[package])}")
             facts.append(read)
             if package == "transformers":
                 keywords[version] = _logits_keywords(source)
-    _write(package, folded_text(fold_facts(facts)))
-    if keywords:
-        _write(LOGITS, _logits_text(keywords))
+    orders = {name: list(owner["fields"]) for name, owner in table(package)["owners"].items()} if known else {}
+    texts = {package: folded_text(fold_facts(sorted(facts, key=lambda read: Version(read.version)), orders))}
+    return texts | ({LOGITS: _logits_text(_sorted(keywords))} if keywords else {})
 
 
 def collect_requirements() -> None:
     """Writes requirements.json: the windows that the metadata of each release declares."""
-    packages = {}
-    for package in OLDEST:
-        releases = {}
-        for version, wheel in _wheels(package):
-            with wheel:
-                releases[version] = declared_windows(_metadata(wheel))
-        packages[package] = {
-            "releases": list(releases),
-            **{key: fold(values, list(releases)) for key, values in windows_by_key(releases).items()},
-        }
-    _write(REQUIREMENTS, table_text(packages))
+    _write(REQUIREMENTS, table_text({package: requirements_of(package, (), _wheels(package)) for package in OLDEST}))
+
+
+def requirements_of(package: str, known: Sequence[str], wheels: Wheels) -> dict[str, object]:
+    """The rows of one package in requirements.json. known, wheels: as in package_texts."""
+    rows = table(REQUIREMENTS).get(package, {})
+    releases = {
+        release: {key: window for key in rows if key != "releases" and (window := _at(rows, key, release)) is not None}
+        for release in known
+    }
+    for version, wheel in wheels:
+        with wheel:
+            releases[version] = declared_windows(metadata_of(wheel))
+    releases = _sorted(releases)
+    folded = {key: fold(values, list(releases)) for key, values in windows_by_key(releases).items()}
+    return {"releases": list(releases), **folded}
 
 
 def collect_digests() -> None:
@@ -154,43 +198,57 @@ def collect_digests() -> None:
 
     Raises LookupError for a release whose shipped facts are not what its files say.
     """
-    packages = {}
-    for package in MODULES:
-        names: dict[str, list[str]] = {}
-        digests: dict[str, str] = {}
-        for version, wheel in _wheels(package):
-            shipped = facts_of_release(package, version)
-            if shipped is None or shipped.version != version:
-                continue
-            with wheel, tempfile.TemporaryDirectory() as folder:
-                source = _unpacked(wheel, package, Path(folder))
-                read = read_package(source, version)
-                if read != shipped:
-                    raise LookupError(f"{package} {version} says something else than {package}.json")
-                names[version] = sorted(file.relative_to(source.folder).as_posix() for file in source.files.values())
-                digests[version] = source_sha256(source.folder, names[version])
-        releases = list(names)
-        packages[package] = {
-            "releases": releases,
-            "files": fold(list(names.values()), releases),
-            "sha256": fold(list(digests.values()), releases),
-        }
-    _write("digests", table_text(packages))
+    _write(DIGESTS, table_text({package: digests_of(package, (), _wheels(package)) for package in MODULES}))
 
 
-def _wheels(package: str) -> Iterator[tuple[str, zipfile.ZipFile]]:
-    """The final releases that have a wheel, oldest first."""
+def digests_of(package: str, known: Sequence[str], wheels: Wheels) -> dict[str, object]:
+    """The rows of one package in digests.json. known, wheels: as in package_texts."""
+    rows = table(DIGESTS).get(package, {})
+    files = {release: (_at(rows, "files", release), _at(rows, "sha256", release)) for release in known}
+    for version, wheel in wheels:
+        shipped = facts_of_release(package, version)
+        if shipped is None or shipped.version != version:
+            continue
+        with wheel, tempfile.TemporaryDirectory() as folder:
+            source = unpack(wheel, package, Path(folder))
+            if read_package(source, version) != shipped:
+                raise LookupError(f"{package} {version} says something else than {package}.json")
+            names = sorted(file.relative_to(source.folder).as_posix() for file in source.files.values())
+            files[version] = (names, source_sha256(source.folder, names))
+    files = _sorted(files)
+    names_of, digest_of = ([pair[part] for pair in files.values()] for part in (0, 1))
+    releases = list(files)
+    return {"releases": releases, "files": fold(names_of, releases), "sha256": fold(digest_of, releases)}
+
+
+def _at(rows: Mapping[str, Any], key: str, release: str) -> Any:
+    """What a row of a folded table has for a release, None for nothing."""
+    return value_at(rows[key], release, {name: index for index, name in enumerate(rows["releases"])})
+
+
+def _sorted(by_release: Mapping[str, Any]) -> dict[str, Any]:
+    return dict(sorted(by_release.items(), key=lambda item: Version(item[0])))
+
+
+def _wheels(package: str, known: Sequence[str] = ()) -> Wheels:
+    """The final releases that have a wheel and are not known, oldest first."""
     wheels = package_index.wheels_in(package_index.page(package))
-    wanted = [one for one in map(Version, wheels) if one >= Version(OLDEST[package]) and not one.is_prerelease]
-    versions = [str(version) for version in sorted(wanted)]
+    released = [one for one in map(Version, wheels) if one >= Version(OLDEST[package]) and not one.is_prerelease]
+    versions = [str(version) for version in sorted(released) if str(version) not in known]
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         for start in range(0, len(versions), _AT_ONCE):
             some = versions[start : start + _AT_ONCE]
             yield from zip(some, pool.map(lambda one: package_index.open_wheel(wheels[one]), some), strict=True)
 
 
-def _unpacked(wheel: zipfile.ZipFile, package: str, folder: Path) -> PackageSource:
-    """The sources of a wheel that its facts are read from, unpacked."""
+def _known_keywords(release: str) -> dict[str, object]:
+    """Class -> its keyword in a release of the table."""
+    rows = {"releases": table(LOGITS)["releases"], **table(LOGITS)["classes"]}
+    return {name: keyword for name in model_classes() if name in rows and (keyword := _at(rows, name, release))}
+
+
+def unpack(wheel: zipfile.ZipFile, package: str, folder: Path) -> PackageSource:
+    """Unpacks the sources of a wheel that its facts are read from."""
     modules = {f"{module.replace('.', '/')}.py" for module in model_classes().values()}
     for name in wheel.namelist():
         is_shallow = name.count("/") <= 2 or package != "transformers"
@@ -232,7 +290,8 @@ def _logits_text(keywords: Mapping[str, Mapping[str, object]]) -> str:
     return table_text({"models": table(LOGITS)["models"], "releases": releases, "classes": known})
 
 
-def _metadata(wheel: zipfile.ZipFile) -> str:
+def metadata_of(wheel: zipfile.ZipFile) -> str:
+    """The text of its METADATA."""
     name = next(name for name in wheel.namelist() if name.endswith(".dist-info/METADATA"))
     return wheel.read(name).decode("utf-8")
 
@@ -240,6 +299,7 @@ def _metadata(wheel: zipfile.ZipFile) -> str:
 def _write(name: str, text: str) -> None:
     path = DATA / f"{name}.json"
     path.write_text(text, encoding="utf-8")
+    table.cache_clear()
     print(f"{path.name}: {len(text)} bytes", flush=True)
 
 

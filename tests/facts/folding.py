@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
 from itertools import pairwise
+from types import MappingProxyType
 from typing import Any
 
 from grpo_recipes.facts.released.shipped import Span
@@ -25,15 +26,23 @@ def fold(values: Sequence[object], releases: Sequence[str]) -> list[Span]:
     return spans
 
 
-def fold_facts(facts: Sequence[PackageFacts]) -> dict[str, Any]:
-    """The facts of several releases of one package, oldest first, as the JSON of its data file."""
+def fold_facts(
+    facts: Sequence[PackageFacts], known: Mapping[str, Sequence[str]] = MappingProxyType({})
+) -> dict[str, Any]:
+    """The facts of several releases of one package, oldest first, as the JSON of its data file.
+
+    known: class -> its fields in the order of the file that is there; new ones come after the ones that precede them.
+    """
     values: list[Any] = [package_to_json_value(one) for one in facts]
     releases = [one.version for one in facts]
     owners = _merged_order([list(value["owners"]) for value in values])
     return {
         "package": facts[0].package,
         "releases": releases,
-        "owners": {owner: _fold_owner([value["owners"].get(owner) for value in values], releases) for owner in owners},
+        "owners": {
+            owner: _fold_owner([value["owners"].get(owner) for value in values], releases, known.get(owner, ()))
+            for owner in owners
+        },
     }
 
 
@@ -66,14 +75,24 @@ def _text(value: object) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _fold_owner(ones: Sequence[Any], releases: Sequence[str]) -> dict[str, Any]:
-    names = _merged_order([list(one["fields"]) for one in ones if one is not None])
+def _fold_owner(ones: Sequence[Any], releases: Sequence[str], known: Sequence[str]) -> dict[str, Any]:
+    orders = [list(one["fields"]) for one in ones if one is not None]
+    names = _with_new(known, orders) if known else _merged_order(orders)
     return {
         "bases": fold([None if one is None else one["bases"] for one in ones], releases),
         "fields": {
             name: fold([None if one is None else one["fields"].get(name) for one in ones], releases) for name in names
         },
     }
+
+
+def _with_new(known: Sequence[str], orders: Sequence[list[str]]) -> list[str]:
+    names = list(known)
+    for order in orders:
+        for before, name in pairwise(["", *order]):
+            if name not in names:
+                names.insert(names.index(before) + 1 if before else 0, name)
+    return names
 
 
 def _merged_order(orders: Sequence[list[str]]) -> list[str]:
