@@ -96,6 +96,20 @@ class Facts:
             return logits.logits_keyword_installed(model_class)
         return logits.logits_keyword_of_release(version, model_class)
 
+    def has_model_type(self, model_type: str) -> bool | None:
+        """Whether this transformers has a class for a model_type; None for an unknown release.
+
+        Reads the source of an installed package, and the shipped table for any other.
+        """
+        from grpo_recipes.facts.released import model_types  # only rules that know the model's type need it
+
+        version = self.versions.get("transformers")
+        if version is None:
+            return None
+        if self.origins.get("transformers") == "installed":
+            return model_types.installed_has_type(model_type)
+        return model_types.release_has_type(version, model_type)
+
     def release_status(self, package: str, version: str) -> ReleaseStatus:
         """How much is known about a release.
 

@@ -2,14 +2,13 @@
 
 A local config.json with `auto_map` names the model's own code. If transformers has a class for the `model_type`, it
 uses that, whatever auto_map says; otherwise it raises ValueError without `trust_remote_code: true`, after the plan and
-the queue. This is an error if the transformers of this machine lacks the class, and a warning with `--target`, since
-grpo-run knows only the common types of a release. As for all code, a run asks for consent first.
+the queue. This is a warning for a release whose types grpo-run does not know. As for all code, a run asks for consent
+first.
 """
 
 from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding
-from grpo_recipes.facts.released.logits import has_installed_class, is_known_type
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules._shared.loaded_model import MODEL, has_own_code, model_config
 
@@ -19,10 +18,10 @@ TRUST = "GRPOConfig.trust_remote_code"
 
 def check(context: Context) -> Iterator[Finding]:
     config = model_config(context)
-    if config is None or not has_own_code(config) or context.value(TRUST) is True or is_known_type(config):
+    if config is None or not has_own_code(config) or context.value(TRUST) is True:
         return
     kind = str(config.get("model_type"))
-    is_in_transformers = None if context.stack.declared else has_installed_class(kind)
+    is_in_transformers = context.facts.has_model_type(kind)
     if is_in_transformers:
         return
     if is_in_transformers is None:

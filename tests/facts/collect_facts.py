@@ -1,7 +1,7 @@
 """Renews the shipped facts from the package index: `make facts`, or `python tests/facts/collect_facts.py [STEP...]`.
 
-Steps: releases; trl, transformers, peft, vllm (fields, and for transformers the logits keywords); requirements;
-digests (of the files that fields were read from).
+Steps: releases; trl, transformers, peft, vllm (fields, and for transformers the logits keywords); model types;
+requirements; digests (of the files that fields were read from).
 Wheels are read block by block; their sources lie in a temporary folder while they are read. `make release-of` calls
 `collect_newer`, which reads only the releases of a package that the tables lack.
 """
@@ -27,6 +27,9 @@ from grpo_recipes.contract.files.regular_file import file_sha256
 from grpo_recipes.facts.facts import DIGESTS, source_sha256
 from grpo_recipes.facts.released.logits import TABLE as LOGITS
 from grpo_recipes.facts.released.logits import model_classes
+from grpo_recipes.facts.released.model_types import FILES as AUTO_FILES
+from grpo_recipes.facts.released.model_types import TABLE as MODEL_TYPES
+from grpo_recipes.facts.released.model_types import model_types_in
 from grpo_recipes.facts.released.requirements import EXTRAS
 from grpo_recipes.facts.released.requirements import TABLE as REQUIREMENTS
 from grpo_recipes.facts.released.shipped import DATA, facts_of_release, releases_with_facts, table, unfold, value_at
@@ -102,6 +105,7 @@ def main(steps: list[str]) -> int:
     known: dict[str, Callable[[], None]] = {
         "releases": collect_releases,
         **{package: lambda package=package: collect_package(package) for package in MODULES},  # type: ignore[misc]
+        "model types": collect_model_types,
         "requirements": collect_requirements,
         "digests": collect_digests,
     }
@@ -129,6 +133,9 @@ def collect_newer(package: str, wheel: tuple[str, Path] | None = None) -> None:
         for name, text in package_texts(package, known, newer(known)).items():
             _write(name, text)
         _write(DIGESTS, table_text({**table(DIGESTS), package: digests_of(package, known, newer(known))}))
+    if package == "transformers":
+        known = table(MODEL_TYPES)["releases"]
+        _write(MODEL_TYPES, model_types_text(known, newer(known)))
     if package in OLDEST:
         known = table(REQUIREMENTS)[package]["releases"]
         _write(
@@ -171,6 +178,38 @@ def package_texts(package: str, known: Sequence[str], wheels: Wheels) -> dict[st
     orders = {name: list(owner["fields"]) for name, owner in table(package)["owners"].items()} if known else {}
     texts = {package: folded_text(fold_facts(sorted(facts, key=lambda read: Version(read.version)), orders))}
     return texts | ({LOGITS: _logits_text(_sorted(keywords))} if keywords else {})
+
+
+def collect_model_types() -> None:
+    """Writes model_types.json: which types each release added and removed."""
+    _write(MODEL_TYPES, model_types_text((), _wheels("transformers")))
+
+
+def model_types_text(known: Sequence[str], wheels: Wheels) -> str:
+    """The text of model_types.json; known, wheels: as in package_texts. Raises LookupError for a release without any."""
+    types: dict[str, set[str]] = {}
+    for release in known:
+        added, removed = (set(table(MODEL_TYPES)[change].get(release, "").split()) for change in ("added", "removed"))
+        types[release] = ({*next(reversed(types.values()), set())} | added) - removed
+    for version, wheel in wheels:
+        with wheel:
+            files = {f"transformers/models/auto/{name}" for name in AUTO_FILES} & set(wheel.namelist())
+            types[version] = model_types_in(wheel.read(name).decode("utf-8") for name in sorted(files))
+        if not types[version]:
+            raise LookupError(f"transformers {version} has no readable CONFIG_MAPPING")
+    return table_text(changes_of(_sorted(types)))
+
+
+def changes_of(types: Mapping[str, set[str]]) -> dict[str, Any]:
+    """The table of the types of each release, oldest first: those of the oldest count as added there."""
+    changes: dict[str, dict[str, str]] = {"added": {}, "removed": {}}
+    before: set[str] = set()
+    for version, names in types.items():
+        for change, changed in (("added", names - before), ("removed", before - names)):
+            if changed:
+                changes[change][version] = " ".join(sorted(changed))
+        before = names
+    return {"releases": list(types), **changes}
 
 
 def collect_requirements() -> None:

@@ -4,8 +4,10 @@ import io
 import zipfile
 
 import pytest
-from collect_facts import declared_windows, main
+from collect_facts import changes_of, declared_windows, main
 from package_index import Blocks, versions_in, wheels_in
+
+from grpo_recipes.facts.released.model_types import model_types_in
 
 PAGE = """<html><body><h1>Links for trl</h1>
     <a href="https://x/trl-0.10.1-py3-none-any.whl#sha256=1">trl-0.10.1-py3-none-any.whl</a><br/>
@@ -70,3 +72,23 @@ Requires-Dist: math-verify>=0.5.2; extra == "math_verify"
         "transformers": ">=4.56.1,!=4.57.0",
         "vllm for vllm": ">=0.10.2,<0.13.0",
     }
+
+
+def test_a_release_lists_the_types_that_it_added_and_removed() -> None:
+    assert changes_of({"1.0": {"bart", "bert"}, "1.1": {"bart", "bert"}, "2.0": {"bert", "qwen2"}}) == {
+        "releases": ["1.0", "1.1", "2.0"],
+        "added": {"1.0": "bart bert", "2.0": "qwen2"},
+        "removed": {"2.0": "bart"},
+    }
+
+
+def test_only_the_map_of_configurations_has_types() -> None:
+    source = """CONFIG_MAPPING_NAMES = OrderedDict([("qwen3", "Qwen3Config"), (
+        "qwen3_moe",
+        "Qwen3MoeConfig",
+    )], **{"gpt-sw3": "GPT2Config"})
+    MODEL_NAMES_MAPPING = OrderedDict([("qwen9", "Qwen9")])
+    __all__ = ["CONFIG_MAPPING", "AutoConfig"]"""
+    assert model_types_in([source]) == {"qwen3", "qwen3_moe", "gpt-sw3"}
+    assert model_types_in([source], "gpt-sw3") == {"gpt-sw3"}
+    assert model_types_in([source], "qwen9") == set()

@@ -13,6 +13,7 @@ from collect_facts import declared_windows
 
 from grpo_recipes.facts.facts import Facts, facts_for
 from grpo_recipes.facts.released.logits import logits_keyword_installed, logits_keyword_of_release
+from grpo_recipes.facts.released.model_types import installed_has_type, releases_with_type, types_of_all_releases
 from grpo_recipes.facts.released.requirements import requirements
 from grpo_recipes.facts.released.shipped import facts_of_release
 from grpo_recipes.facts.source.field import UNKNOWN
@@ -84,6 +85,12 @@ for value in json.loads(sys.argv[2]):
     except (NotImplementedError, ValueError):
         pass
 print(json.dumps(accepted))
+"""
+
+LIVE_TYPES = """
+import json
+from transformers.models.auto.configuration_auto import CONFIG_MAPPING
+print(json.dumps(list(CONFIG_MAPPING)))
 """
 
 
@@ -204,6 +211,13 @@ def test_the_shipped_logits_keywords_are_those_of_the_installed_transformers() -
         keyword = logits_keyword_installed(model_class)
         assert keyword is not None
         assert logits_keyword_of_release(version, model_class) == keyword
+
+
+def test_the_model_types_are_those_of_the_installed_transformers(run: Callable[..., Any]) -> None:
+    version, live = installed_packages()["transformers"], set(run(LIVE_TYPES))
+    known = types_of_all_releases()
+    assert {name for name in known if version in releases_with_type(name)} == live
+    assert {name for name in known | {"qwen9"} if installed_has_type(name)} == live
 
 
 def test_the_shipped_windows_are_those_of_the_installed_metadata() -> None:

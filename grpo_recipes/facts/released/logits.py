@@ -52,22 +52,3 @@ def model_classes() -> Mapping[str, str]:
     """The classes whose forward is read, with their modules: `transformers.models.qwen2.modeling_qwen2`."""
     models = table(TABLE)["models"].items()
     return {name: f"transformers.models.{model}.modeling_{model}" for model, names in models for name in names}
-
-
-def is_known_type(config: Mapping[str, object]) -> bool:
-    """Whether the model_type of a config.json, or its first class, is in the table."""
-    architectures = config.get("architectures")
-    name = architectures[0] if isinstance(architectures, list) and architectures else None
-    return str(config.get("model_type")).removesuffix("_text") in table(TABLE)["models"] or name in model_classes()
-
-
-def has_installed_class(model_type: str) -> bool | None:
-    """Whether the installed transformers has a class for a model_type; None if its list cannot be read."""
-    folder = package_folder("transformers")
-    try:
-        files = list((folder / "models" / "auto").glob("*auto*.py")) if folder is not None else []
-        texts = [file.read_text(encoding="utf-8") for file in files]
-    except OSError:
-        return None
-    known = any("CONFIG_MAPPING_NAMES" in text for text in texts)
-    return any(f'"{model_type}"' in text for text in texts) if known else None
