@@ -10,7 +10,7 @@ import pytest
 from grpo_recipes.contract.plan_machine import Batch
 from grpo_recipes.worker.preflight._shared.reward_seen import Call, RewardSeen
 from grpo_recipes.worker.preflight._shared.seen import Options, Rows, Seen
-from grpo_recipes.worker.preflight._shared.tools_seen import PLAYED, ToolsSeen
+from grpo_recipes.worker.preflight._shared.tools_seen import PLAYED, RIGHT_AFTER_CALLS, ToolsSeen
 from grpo_recipes.worker.preflight.checks import (
     answers_are_of_one_kind,
     environment_resets,
@@ -137,6 +137,28 @@ def test_a_reward_that_reads_the_tool_call_is_named(value: float, target: str, i
     assert bool(list(rewards_read_the_answer_after_tools.check(seen))) == is_named
     seen.tools = dataclasses.replace(ToolsSeen(), scripted=True, answer="so be it")
     assert not list(rewards_read_the_answer_after_tools.check(seen)), "the recipe's own turns end in no right answer"
+    after = Call("all", "own", "values", [(0, "gold"), (0, RIGHT_AFTER_CALLS), (0, PLAYED)], [1.0, value, 0.0])
+    seen = _seen(_rows("dataset", SUMS, solution=WHOLE), target=target, calls=(after,), tools=seen.tools)
+    assert bool(list(rewards_read_the_answer_after_tools.check(seen))) == is_named
+
+
+def test_a_right_answer_after_calls_has_the_asked_form() -> None:
+    """A reward that pays only this form says nothing about answers in another one."""
+    played = [(0, "gold"), (0, "gold in the asked form"), (0, PLAYED)]
+    seen = {
+        values: _seen(
+            _rows("dataset", SUMS, solution=WHOLE),
+            target="mine.py:reward",
+            calls=(Call("all", "own", "values", played, values),),
+            tools=ToolsSeen(),
+        )
+        for values in ((0.0, 1.0, 1.0), (0.0, 1.0, 0.0), (1.0, 0.0, 0.0))
+    }
+    assert [bool(list(rewards_read_the_answer_after_tools.check(of_values))) for of_values in seen.values()] == [
+        False,
+        True,
+        False,
+    ]
 
 
 def test_a_worked_solution_in_the_prompt_is_named() -> None:

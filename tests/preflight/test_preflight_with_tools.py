@@ -115,6 +115,10 @@ def judged(completions, solution, **kwargs):
                      for place, message in enumerate(messages))
         found.append(called / 2 + (messages[-1]["content"] == right) / 2)
     return found
+
+def first(completions, solution, **kwargs):
+    """One for the right first words."""
+    return [float(messages[0]["content"] == right) for messages, right in zip(completions, solution)]
 '''
 
 
@@ -176,6 +180,19 @@ def test_scripted_turns_are_called_and_judged(preflight: Preflight, recipe: Call
     assert re.fullmatch(r"  add\(a=20, b=22\) -> 42  \([\d.]+ m?s\)", lines[0])
     assert lines[1:] == ["  says 42", "  reward judged: 0.5"]
     assert re.search(r"^reward +weight .* with tools +time per call\njudged +1 .* 0\.5 ", answer.out, re.MULTILINE)
+
+
+@pytest.mark.parametrize("end", ['- {answer: "42"}', ""], ids=["other words", "a reply"])
+def test_a_reward_of_the_first_message_is_named_whatever_the_turns_end_with(
+    preflight: Preflight, recipe: Callable[..., str], tmp_path: Path, end: str
+) -> None:
+    turns = f"preflight:\n  turns:\n    - {{tool: add, arguments: {{a: 20, b: 22}}}}\n    {end}\n"
+    path = tmp_path / recipe("add", more=turns)
+    text, messages = path.read_text(), {}
+    for reward in ("judged", "first"):
+        path.write_text(text.replace("mine.py:judged", f"mine.py:{reward}"))
+        messages[reward] = preflight(path.name, "--rows", "2", "--json").said().get(("PFL059", "rewards[0]"))
+    assert messages == {"judged": None, "first": ["reward first pays right answers, but none that follows a tool call"]}
 
 
 def test_turns_are_made_of_the_tools_where_none_are_said(preflight: Preflight, recipe: Callable[..., str]) -> None:

@@ -48,7 +48,8 @@ def few_paid(share: float, message: str, answers: Sequence[str]) -> Alarm:
         share,
         message,
         f"such as {examples}",
-        "easier rows, which grpo-run profile finds, a prompt with examples, or a reward that gives partial credit",
+        "look at the rewards with grpo-run preflight; easier rows, which grpo-run profile finds, a prompt with"
+        " examples, or a reward that gives partial credit",
         is_note=True,
     )
 

@@ -40,7 +40,7 @@ from grpo_recipes.worker.preflight.checks import environment_resets, rows_can_be
 from grpo_recipes.worker.preflight.guesses import judge_guess, untried
 from grpo_recipes.worker.preflight.host import Request
 from grpo_recipes.worker.preflight.look_at_tokenizer import look_at_tokenizer
-from grpo_recipes.worker.preflight.read_play import has_tools, play
+from grpo_recipes.worker.preflight.read_play import has_tools, play, play_rows
 from grpo_recipes.worker.preflight.trials import Trials, trials
 from grpo_recipes.worker.user_code.judge import Judge
 
@@ -184,12 +184,12 @@ def _look_at_rewards(inputs: Seen, data: Rows, folder: Path) -> None:
     columns, user = list(inputs.plan.data.columns), folder / "worker" / "user"
     made = trials(rows, columns, inputs.plan.rewards, inputs.options.seed, inputs.prefills, user)
     inputs.gold, inputs.reference, inputs.trial_texts = made.gold, made.reference, made.texts
-    messages, own = _play_rows(inputs, rows, made), _with_own_tools(inputs, data)
+    messages, own = play_rows(inputs, rows, made.texts), _with_own_tools(inputs, data)
     ids = {case: [_completion_ids(inputs, text) for text in texts] for case, texts in made.texts.items()}
     for case, of_rows in messages.items():
         each = zip(inputs.sample, rows, of_rows, strict=True)
         ids[case] = [ids_of_completion(own(index), row["prompt"], completion) for index, row, completion in each]
-        inputs.played_tokens = max(map(len, ids[case]), default=0) or None
+    inputs.played_tokens = max(map(len, ids.get(PLAYED, ())), default=0) or None
     for index, reward in enumerate(inputs.plan.rewards):
         if reward.kind == "model":  # not loaded
             inputs.rewards.append(RewardSeen(index, reward.name, reward.kind, reward.weight))
@@ -261,17 +261,6 @@ def _request(
         time_limit=inputs.options.time_limit,
         state={"max_steps": inputs.options.max_steps or 0},
     )
-
-
-def _play_rows(inputs: Seen, rows: list[dict[str, Any]], made: Trials) -> dict[str, list[list[dict[str, Any]]]]:
-    """Returns each row's played completion as messages; its final message is added to the trial texts."""
-    if inputs.tools is None or not inputs.tools.turns or not all(is_conversational(row["prompt"]) for row in rows):
-        return {}
-    right = made.texts.get(GOLD_IN_TAGS) or made.texts.get(GOLD) or ["" for _ in rows]
-    own = inputs.tools.answer
-    made.texts[PLAYED] = right if own is None else [own for _ in rows]
-    tools = [inputs.tools_of.get(str(row.get(ENVIRONMENT)), inputs.tools) for row in rows]
-    return {PLAYED: [tools.completion(text) for tools, text in zip(tools, made.texts[PLAYED], strict=True)]}
 
 
 def _completion_ids(inputs: Seen, text: str) -> list[int]:

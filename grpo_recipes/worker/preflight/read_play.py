@@ -1,11 +1,20 @@
-"""Starts the process that tries the tools, and reads the results."""
+"""Starts the process that tries the tools, and makes completions of the results."""
 
 from pathlib import Path
 from typing import Any
 
+from grpo_recipes.worker.data.unreadable_rows import ENVIRONMENT
 from grpo_recipes.worker.preflight._shared.hosted import Told, end_words, of_event, run_part
-from grpo_recipes.worker.preflight._shared.seen import Seen
-from grpo_recipes.worker.preflight._shared.tools_seen import Described, Reset, ToolCall, ToolsSeen
+from grpo_recipes.worker.preflight._shared.reward_seen import form_of_right
+from grpo_recipes.worker.preflight._shared.seen import Seen, is_conversational
+from grpo_recipes.worker.preflight._shared.tools_seen import (
+    PLAYED,
+    RIGHT_AFTER_CALLS,
+    Described,
+    Reset,
+    ToolCall,
+    ToolsSeen,
+)
 from grpo_recipes.worker.preflight.play_tools import PlayRequest
 
 # After a call's time limit the tool's process is killed, and the next call loads a new one; a method is interrupted. If
@@ -67,3 +76,25 @@ def _summarize(inputs: Seen, outcome: Told, limit: float) -> ToolsSeen:
             (f"{step['error']} {step.get('place', '')}".rstrip() for step in rewards if "error" in step), ""
         ),
     )
+
+
+def play_rows(
+    inputs: Seen, rows: list[dict[str, Any]], texts: dict[str, list[str]]
+) -> dict[str, list[list[dict[str, Any]]]]:
+    """Returns each row's played completions as messages; their final messages are added to the trial texts."""
+    if inputs.tools is None or not inputs.tools.turns or not all(is_conversational(row["prompt"]) for row in rows):
+        return {}
+    form, own = form_of_right(texts), inputs.tools.answer
+    right = texts[form] if form in texts else ["" for _ in rows]
+    ends = {PLAYED: right if own is None else [own for _ in rows]}
+    if form in texts and (own is not None or not inputs.tools.has_end):
+        ends = {RIGHT_AFTER_CALLS: right, **ends}
+    texts.update(ends)
+    tools = [inputs.tools_of.get(str(row.get(ENVIRONMENT)), inputs.tools) for row in rows]
+    return {
+        case: [
+            of_row.completion(text if case == RIGHT_AFTER_CALLS or of_row.has_end else None)
+            for of_row, text in zip(tools, answers, strict=True)
+        ]
+        for case, answers in ends.items()
+    }

@@ -1,6 +1,6 @@
 """The results of calling reward functions."""
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -105,6 +105,11 @@ class JudgeSeen:
     score: float | None = None
     why: str = ""
     problem: Finding | None = None
+
+
+def form_of_right(cases: Container[str]) -> str:
+    """Returns the kind of right answers that follows tool calls: in the asked form and without a derivation."""
+    return next((case for case in (GOLD_AS_ASKED, GOLD_BOXED, GOLD_SHORT, GOLD_IN_TAGS) if case in cases), GOLD)
 
 
 def by_case(call: Call) -> dict[str, list[float | None]]:

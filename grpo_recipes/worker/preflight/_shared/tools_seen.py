@@ -9,7 +9,9 @@ from grpo_recipes.contract.plan import Plan
 from grpo_recipes.worker.preflight._shared.reward_seen import cut
 
 PLAYED = "with tools"
-"""The kind of a completion that calls tools."""
+"""The kind of a completion that calls tools and ends as the recipe's turns do, or else with a right answer."""
+RIGHT_AFTER_CALLS = "gold after calls"
+"""The kind of one that makes the calls of the recipe's turns, which end differently, and has a right answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,14 +115,14 @@ class ToolsSeen:
         """Whether the played completion ends with a final message, not with a reply."""
         return self.answer is not None or not self.scripted
 
-    def completion(self, answer: str) -> list[dict[str, Any]]:
-        """Returns the played completion as TRL passes it to rewards, with this final message."""
+    def completion(self, answer: str | None) -> list[dict[str, Any]]:
+        """Returns the played calls as TRL passes them to rewards, with this final message; None for none."""
         messages: list[dict[str, Any]] = []
         for call in self.turns:
             function = {"name": call.tool, "arguments": call.arguments}
             calls = [{"type": "function", "function": function}]
             messages += [{"role": "assistant", "content": "", "tool_calls": calls}, call.message]
-        return [*messages, {"role": "assistant", "content": answer}] if self.has_end else messages
+        return messages if answer is None else [*messages, {"role": "assistant", "content": answer}]
 
 
 def in_rows(tools: ToolsSeen, rows: Sequence[int]) -> ToolsSeen:
