@@ -3,7 +3,8 @@
 DeepSpeed silently ignores an unknown key at the top of its file: `zero_optimisation` trains without ZeRO. An unknown
 key inside `zero_optimization` raises when training starts, after loading the model. Batch sizes, precision, stage,
 optimizer and schedule have their own keys in the recipe. A second value would disagree with the trainer's: DeepSpeed
-then either raises at the same late moment or silently uses the second value.
+then either raises at the same late moment or silently uses the second value. A stage, an offload or a clipping norm
+that equals the recipe's is accepted, as transformers does.
 """
 
 from collections.abc import Iterator, Mapping
@@ -25,6 +26,13 @@ SAME_VALUES = (
     "distributed.offload_optimizer_device",
     "distributed.offload_param_device",
 )
+# A micro-batch may be halved later, and the precision may be torch's autocast.
+MAY_BE_REPEATED = (
+    "training.max_grad_norm",
+    "distributed.strategy",
+    "distributed.offload_optimizer_device",
+    "distributed.offload_param_device",
+)
 
 
 def check(context: Context) -> Iterator[Finding]:
@@ -42,7 +50,8 @@ def _walk(
         path = (*above, key)
         name = ".".join(path)
         if name in known.owned:
-            yield _has_own_key(context, path, known.owned[name])
+            if not _is_repeated(context, path, known.owned[name], value):
+                yield _has_own_key(context, path, known.owned[name])
         elif not section and key in known.removed:
             yield _no_longer_read(context, path, known.release)
         elif accepted is not None and key not in accepted:
@@ -66,6 +75,14 @@ def _finding(
         patch=patch,
         severity="error" if same or ".".join(path) in deepspeed_keys().owned else "warning",
     )
+
+
+def _is_repeated(context: Context, path: tuple[str, ...], home: str, value: object) -> bool:
+    """Whether the value equals that of the recipe's key, and always will."""
+    if home not in MAY_BE_REPEATED or isinstance(value, bool):
+        return False
+    key = "GRPOConfig.max_grad_norm" if home == "training.max_grad_norm" else home
+    return _in_the_recipe(path, home, value) == context.value(key)
 
 
 def _has_own_key(context: Context, path: tuple[str, ...], home: str) -> Finding:

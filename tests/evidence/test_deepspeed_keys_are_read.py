@@ -37,6 +37,7 @@ def found(library: Library, tmp_path_factory: pytest.TempPathFactory) -> Answers
         "optimizer": _for_trainer(optimizer={"type": "Adam", "params": {"lr": "auto"}}),
         "micro-batch": _for_trainer(train_micro_batch_size_per_gpu=2),
         "clipping": _for_trainer(gradient_clipping=0.1),
+        "the same clipping": _for_trainer(gradient_clipping=0.5),
         "precision": _for_trainer(bf16={"enabled": True}),
         **{name: step(zero_optimization=ZERO2, **{name: {}}) for name in deepspeed_keys().removed},
     }
@@ -77,6 +78,10 @@ def test_an_optimizer_in_the_file_takes_the_place_of_the_trainers(found: Answers
 def test_another_value_than_the_trainers_is_refused_when_training_starts(case: str, found: Answers) -> None:
     assert found[case]["raised"] == "ValueError"
     assert "Please correct the following DeepSpeed config values that mismatch" in found[case]["text"]
+
+
+def test_an_equal_value_is_the_trainers(found: Answers) -> None:
+    assert (found["the same clipping"]["raised"], found["the same clipping"]["result"]) == ("", "own")
 
 
 def test_every_owned_key_is_one_that_is_read() -> None:
