@@ -6,9 +6,10 @@ does so changed in every other release. `use_reentrant: false` works on all of t
 with DeepSpeed's ZeRO-3 needs true; TRL 1.9 and later force it.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding, Patch
+from grpo_recipes.contract.findings.wording import entry, flow, nearest_words
 from grpo_recipes.rules._shared.context import Context, rule_setting
 from grpo_recipes.rules._shared.settings import Setting
 
@@ -16,6 +17,7 @@ ID = "LRA001"
 CHECKPOINTING = "GRPOConfig.gradient_checkpointing"
 KWARGS = "GRPOConfig.gradient_checkpointing_kwargs"
 OWNS = (KWARGS,)
+ARGUMENTS = {"use_reentrant", "preserve_rng_state", "determinism_check", "debug", "early_stop"}
 READS = ("GRPOConfig.gradient_checkpointing", "distributed.strategy")
 
 
@@ -31,28 +33,21 @@ def decide(context: Context) -> Iterator[Setting]:
     yield rule_setting(KWARGS, {"use_reentrant": reentrant}, why)
 
 
-def _corrections(kwargs: Mapping[str, object], name: str) -> list[Patch]:
-    """The value moved to the right name, for a misspelt use_reentrant."""
-    if "reentr" not in name or "use_reentrant" in kwargs:
-        return []
-    return [Patch(("training", "gradient_checkpointing_kwargs", "use_reentrant"), False)]
-
-
 def check(context: Context) -> Iterator[Finding]:
     kwargs = context.mapping(KWARGS)
     if context.value(CHECKPOINTING) is not True or not context.is_given(KWARGS):
         return
-    unknown = sorted(set(kwargs) - {"use_reentrant", "preserve_rng_state", "determinism_check", "debug", "early_stop"})
+    unknown = sorted(kwargs.keys() - ARGUMENTS)
     for name in unknown:
         path = ("training", "gradient_checkpointing_kwargs", name)
         text = f"torch's checkpoint has no argument {name}"
         because = (
             "the first forward pass raises ValueError, or, with use_reentrant false, passes it to a layer that raises"
         )
-        fix = "use_reentrant: false" if "reentr" in name else None
-        yield context.finding(
-            text, KWARGS, because, fix=fix, patch=[Patch(path, remove=True), *_corrections(kwargs, name)]
-        )
+        meant = [word for word in nearest_words(name, ARGUMENTS, cutoff=0.7) if word not in kwargs]
+        fix = entry((meant[0],), flow(kwargs[name])) if meant else None
+        patch = [Patch(path, remove=True), *(Patch((*path[:-1], word), kwargs[name]) for word in meant)]
+        yield context.finding(text, KWARGS, because, fix=fix, patch=patch)
     if not unknown:
         yield from _use_reentrant(context, kwargs.get("use_reentrant"))
 

@@ -37,7 +37,9 @@ def _without_deepspeed(context: Context, offloaded: list[str]) -> Iterator[Findi
         name = key.partition(".")[2]
         message = f"{name} needs DeepSpeed, but the strategy is {strategy}"
         because = "only zero1, zero2 and zero3 read it"
-        yield context.wrong(message, key, because, fix=f"strategy: zero3, or remove {name}")
+        stage = "zero3" if key == PARAMETERS or context.value(key) == "nvme" else "zero2"
+        fix = f"strategy: {stage}, or remove {name}"
+        yield context.wrong(message, key, because, stage, at=("distributed", "strategy"), fix=fix)
 
 
 def _impossible(context: Context, key: str) -> list[Finding]:
