@@ -195,6 +195,18 @@ def test_a_suggestion_is_taken_by_the_name_of_its_rule_alone(grpo_run: Callable,
     assert "num_generations: 1   # too few" in recipe.read_text()
 
 
+def test_a_suggestion_that_cannot_be_applied_is_not_announced(grpo_run: Callable, recipe: Path) -> None:
+    right = RECIPE.replace("generations: 1 ", "generations: 8 ").replace("bf16: false", "learning_rate: 1e-4")
+    right += "lora: {r: 4}\nslurm: {partition: gpu}\n"
+    recipe.write_text(right)  # Slurm needs to know the GPUs of a machine
+    assert "; 1 left" in grpo_run("validate", str(recipe), "--fix", "--target", TARGET).err
+    recipe.write_text(right + "launch: {gpus_per_node: 1}\n")
+    answer = grpo_run("validate", str(recipe), "--fix", "--target", TARGET)
+    assert "1 suggested; --fix=suggested or --fix=WLD005 applies them; 0 left" in answer.err
+    answer = grpo_run("validate", str(recipe), "--fix=suggested", "--target", TARGET)
+    assert "+launch: {gpus_per_node: 1, engine: slurm}" in answer.out
+
+
 def test_an_unknown_rule_is_refused_with_the_ways_to_ask(grpo_run: Callable, recipe: Path) -> None:
     answer = grpo_run("validate", str(recipe), "--fix=BAT999", "--target", TARGET)
     assert answer.code == 2

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 
 from grpo_recipes.contract.findings.finding import ABSENT, Finding, Patch, Path, path_text, value_at
@@ -30,8 +30,8 @@ class Fixes:
     """The result of fixing a recipe. text: the file with all fixes, unchanged without any. after: its resolution.
 
     fixed, suggested, left: the findings. suggested: with a fix that replaces, removes or adds a value, which was not
-    requested. left: without a patch, with one for a different file or in conflict with an earlier one, or whose fix
-    would make the recipe worse.
+    requested and can be applied. left: without a patch, with one for a different file or in conflict with an earlier
+    one, or whose fix would make the recipe worse.
     """
 
     text: str
@@ -45,8 +45,19 @@ def fixes(resolution: Resolution, text: str, again: Again, *, asked: Callable[[F
     """The certain fixes of a recipe whose file holds this text, and the requested ones.
 
     Each is tried; a fix that leaves more errors than before, or its own finding, is skipped. Mistakes that a fix
-    uncovers, such as another program's key in a section that was moved, are fixed too.
+    uncovers, such as another program's key in a section that was moved, are fixed too. Suggestions are tried, too, so
+    that none is announced in vain.
     """
+    made = _all_passes(resolution, text, again, asked)
+    if not made.suggested:
+        return made
+    tried = _all_passes(made.after, made.text, again, lambda finding: True)
+    vain = tuple(finding for finding in made.suggested if finding not in tried.fixed)
+    suggested = tuple(finding for finding in made.suggested if finding not in vain)
+    return replace(made, suggested=suggested, left=(*vain, *made.left))
+
+
+def _all_passes(resolution: Resolution, text: str, again: Again, asked: Callable[[Finding], bool]) -> Fixes:
     made = _one_pass(resolution, text, again, asked, [])
     is_over = not made.fixed
     for _ in range(MOST_PASSES):
