@@ -186,7 +186,7 @@ def collect_model_types() -> None:
 
 
 def model_types_text(known: Sequence[str], wheels: Wheels) -> str:
-    """The text of model_types.json; known, wheels: as in package_texts. Raises LookupError for a release without any."""
+    """The text of model_types.json; known, wheels: as in package_texts. Raises LookupError for one without any."""
     types: dict[str, set[str]] = {}
     for release in known:
         added, removed = (set(table(MODEL_TYPES)[change].get(release, "").split()) for change in ("added", "removed"))
