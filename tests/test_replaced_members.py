@@ -66,6 +66,7 @@ NAMED = (
     "trainer/observed.py: _textual_logs",
     "model/own_model.py: _last_loaded_step",  # set for trl 0.14
     "shims/first_weights.py: _last_loaded_step",  # set for trl 0.16
+    "callbacks/warm_start.py: _last_loaded_step",  # set, since the weights change before the first step
     "resume/run_state.py: _total_train_tokens",  # set from a checkpoint, which had read it
 )
 EXCEPTIONS: tuple[tuple[str, str, str], ...] = (
@@ -78,6 +79,7 @@ EXCEPTIONS: tuple[tuple[str, str, str], ...] = (
     ("answering/policy.py", "tokenizer.pad_token", _VALUE),
     ("callbacks/progress.py", "control.should_save", "how a callback of transformers answers"),
     ("callbacks/progress.py", "control.should_training_stop", "how a callback of transformers answers"),
+    ("callbacks/warm_start.py", "trainer._last_loaded_step", "the weights change before the first step"),
     ("checkpoints/checkpoint.py", "trainer.args.output_dir", _VALUE),
     ("completions/undisturbed.py", "module.training", "what eval() and train() set, module by module"),
     ("completions/resampled_groups.py", "trainer.state.num_input_tokens_seen", _VALUE),

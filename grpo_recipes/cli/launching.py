@@ -226,7 +226,7 @@ def _width() -> int:
 
 
 def _verdict(code: int, record: "RunRecord | None") -> str:
-    from grpo_recipes.launch.summary import peak_text
+    from grpo_recipes.contract.run_record import peak_text
 
     if code != EXIT_DONE or record is None:
         return "smoke failed"

@@ -55,6 +55,7 @@ def evaluation_line(event: Event) -> str:
     """The figures of an evaluation, with its step."""
     step = number(event, "step")
     where = f" at step {step:.0f}" if step is not None else ""
+    where = " after the warm start" if "warm_step" in event else where
     return f"evaluation{of_set(event)}{where}{GAP}{evaluation_text(event)}"
 
 
@@ -79,6 +80,14 @@ def server_line(event: Event) -> str:
     return f"the vLLM server is {state}{at}{after}"
 
 
+def warm_start_line(event: Event) -> str:
+    """A step of the warm start: its first one, each tenth part, and its last one; "" for the others."""
+    step, steps, loss = (number(event, key) for key in ("warm_step", "of", "loss"))
+    if step is None or steps is None or (step > 1 and step % max(1, steps // 10) and step < steps):
+        return ""
+    return f"warm start {step:.0f}/{steps:.0f}" + ("" if loss is None else f"{GAP}loss {loss:.4f}")
+
+
 def at_best_lines(event: Event) -> list[str]:
     """The warning that an evaluation before the first step leaves nothing to gain, if it does.
 
@@ -92,7 +101,13 @@ def at_best_lines(event: Event) -> list[str]:
     return [f"{warning}; training can show no gain on them. Stop with Ctrl-C and use harder rows [VRD004]"]
 
 
-_LINES = {"evaluation": evaluation_line, "guard": guard_line, "server": server_line, "phase": phase_line}
+_LINES = {
+    "evaluation": evaluation_line,
+    "guard": guard_line,
+    "server": server_line,
+    "phase": phase_line,
+    "warm_start": warm_start_line,
+}
 
 
 def event_lines(event: Mapping[str, object]) -> list[str]:
@@ -103,4 +118,4 @@ def event_lines(event: Mapping[str, object]) -> list[str]:
     words = _LINES.get(str(event.get("event")))
     lists = [lines for key in ("resumed", "lines") if isinstance(lines := event.get(key), list)]
     lines = [] if words is None else [words(event), *at_best_lines(event)]
-    return [*lines, *(str(line) for lines in lists for line in lines)]
+    return [*filter(None, lines), *(str(line) for lines in lists for line in lines)]

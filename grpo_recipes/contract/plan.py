@@ -19,6 +19,7 @@ from grpo_recipes.contract.plan_sections import (
     ScriptedTurn,
     Tool,
     Vllm,
+    WarmStart,
 )
 
 CODE_OF = "code."
@@ -205,23 +206,21 @@ class Evaluation:
 class Plan:
     """A resolved recipe.
 
-    shims: the patches for defects of released stacks that the worker applies, by file name in worker/shims/, each
-    with the value that it needs, true when it needs none.
-    findings: warnings, one line each. smoke: a trial of two steps for the proofs, which leaves no model.
-    expressible: the releases of TRL that can express the recipe, if asked for; see compare/expressible.py.
-    vllm: None if transformers generates. accepted: rules whose errors `--accept` turned into warnings.
-    job: the recipe's section for the engine, with GPUs per machine; {} if it has none.
-    made_by: sha256 of the code that decides ("rules": rules, facts, resolver) and that trains ("worker").
-    recipe_file, folder: absolute paths of the recipe and of the run folder, None for a plan without one.
-    verified: facts from before the launch that the worker must find again, by the keys of run.json's "verified".
-    accept_drift: differences are reported and do not stop the run. kept_completions: of each step.
-    memory: the estimated need of each GPU; None in plans of older releases.
+    shims: the patches for defects of released stacks that the worker applies, by file name in worker/shims/, each with
+    the value that it needs, true when it needs none. findings: warnings, one line each. smoke: a trial of two steps for
+    the proofs, which leaves no model. expressible: the releases of TRL that can express the recipe, if asked for; see
+    compare/expressible.py. vllm: None if transformers generates. accepted: rules whose errors `--accept` turned into
+    warnings. job: the recipe's section for the engine, with GPUs per machine; {} if it has none. made_by: sha256 of the
+    code that decides ("rules": rules, facts, resolver) and that trains ("worker"). recipe_file, folder: absolute paths
+    of the recipe and of the run folder, None for a plan without one. verified: facts from before the launch that the
+    worker must find again, by the keys of run.json's "verified". accept_drift: differences are reported and do not stop
+    the run. kept_completions: of each step. memory: the estimated need of each GPU; None in plans of older releases.
     ancestor: the run that it starts from, None if it starts from a model. extends: the finished run that it continues
-    from its last checkpoint; None for a run that begins at step 0.
-    environment: variables of its processes. environment_class, environment_classes: `environment`, `environments`
-    by name. scripted_turns: played by preflight alone. sandbox: of code that the model writes, or "none". fsdp: the
-    recipe's settings for FSDP2, None without any. resample_groups: rounds in which groups without variance are
-    redrawn. sources: of a mixture, whose first is `data`.
+    from its last checkpoint; None for a run that begins at step 0. environment: variables of its processes.
+    environment_class, environment_classes: `environment`, `environments` by name. scripted_turns: played by preflight
+    alone. sandbox: of code that the model writes, or "none". fsdp: the recipe's settings for FSDP2, None without any.
+    resample_groups: rounds in which groups without variance are redrawn. sources: of a mixture, whose first is `data`.
+    warm_start: None without one.
     """
 
     plan: int
@@ -267,6 +266,7 @@ class Plan:
     fsdp: dict[str, object] | None = None
     resample_groups: int = 0
     sources: tuple[Data, ...] = ()
+    warm_start: WarmStart | None = None
 
     @property
     def training_data(self) -> dict[str, Data]:

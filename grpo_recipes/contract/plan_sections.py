@@ -106,9 +106,10 @@ class Guards:
     failing_judge_share: float = 0.5
 
 
-Phase = Literal["load", "generate", "score", "update", "sync", "save", "evaluation"]
+Phase = Literal["load", "generate", "score", "update", "sync", "save", "evaluation", "warm_start"]
 """The phases of a run: loading the model, generating, log-probabilities before the update, forward pass to optimizer
-step, sending weights to vLLM, saving a checkpoint, answering held-out rows.
+step, sending weights to vLLM, saving a checkpoint, answering held-out rows,
+supervised steps before the first generation.
 """
 
 
@@ -246,6 +247,20 @@ class Vllm:
     dtype: str
     engine: dict[str, object] = field(default_factory=dict)
     server: VllmServer | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WarmStart:
+    """Supervised steps before the first generation: the recipe's `warm_start` section, key by key.
+
+    answer: jinja2 template over a row.
+    """
+
+    steps: int
+    answer: str
+    learning_rate: float
+    lr_scheduler_type: Literal["linear", "cosine", "constant"]
+    warmup_steps: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,13 +31,14 @@ class RunRecord:
     proofs: observations of the first step, each with id, name, ok (None: not seen yet) and shown, a text.
     guards: those that acted, each with id, name, action, first_step, last_step, count and its last value;
     guards_not_seen: names of those without data.
-    evaluation: {"before", "latest", "after": figures, "counts", "examples"}, of rows with images also {"blanked":
-    figures of the last step with grey ones, and "by_images": what their own add}, with keep_best or stop_after {"best":
-    figures, "evaluations_since_best", "chosen_from": the steps that were compared, "cross_validated": figures on rows
-    that did not choose the step, "ended_early": {"step", "max_steps", "because"}}; of several sets that of the one that
-    decides, with "others": {name: the same}, and figures have "set": the name. Figures: {"step", "count" of
-    rows, "without_score": completions to which a judge gave none, "greedy", "reward", "rewards", "pass_at",
-    "intervals": [low, high] of each and how they were made, "change": since step 0, with intervals}.
+    evaluation: {"before", "warm_start": after it, "latest", "after": figures, "counts", "examples"}, of rows with
+    images also {"blanked": figures of the last step with grey ones, and "by_images": what their own add}, with
+    keep_best or stop_after {"best": figures, "evaluations_since_best", "chosen_from": the steps that were compared,
+    "cross_validated": figures on rows that did not choose the step, "ended_early": {"step", "max_steps", "because"}};
+    of several sets that of the one that decides, with "others": {name: the same}, and figures have "set": the name.
+    Figures: {"step", "count" of rows, "without_score": completions to which a judge gave none, "greedy", "reward",
+    "rewards", "pass_at", "intervals": [low, high] of each and how they were made, "change": since step 0,
+    "change_since_warm_start", with intervals}.
     vllm_server: {"restarts"}: each with time, step and how the server died; None without a server.
     metrics: figures of the whole run. trend: {"first", "last", "error", "steps"} of each figure; see run_verdict.py.
     final, checkpoint: folders, relative to the run folder or absolute. final_step: the step whose weights are in final.
@@ -49,6 +50,8 @@ class RunRecord:
     generation_config_ignored: values in the model's generation_config.json that the recipe does not use.
     slurm_job: the id of the run's job, None outside of Slurm.
     begun_anew: the run folder in which it was restarted with half the micro-batch, None if it was not.
+    warm_start: {"step": the last one of it, "first_loss", "last_loss", "seconds", "rows": that were read for it,
+    "left_out": how many of them it cannot train}; None for a run without one.
     launches: number of starts, above 1 with --resume. memory, train_cpu_s (CPU seconds of all training threads, None if
     a launch was killed) and train_wall_s (seconds by the clock) are totals over all launches.
     duration: from the 20th step on, {"steps": that this launch trained, "seconds_per_step": their median, without
@@ -91,6 +94,7 @@ class RunRecord:
     generation_config_ignored: list[object] | None = None
     slurm_job: str | None = None
     begun_anew: str | None = None
+    warm_start: dict[str, object] | None = None
 
     @property
     def is_queued_work(self) -> bool:
@@ -108,6 +112,29 @@ def time_shares(record: RunRecord) -> list[tuple[str, float]]:
     shares = mapping(record.duration or {}, "shares")
     known = [(word, share) for phase, word in PHASE_WORDS.items() if (share := number(shares, phase)) is not None]
     return sorted(known, key=lambda part: -part[1])
+
+
+def peak_text(record: RunRecord) -> str:
+    """The phase with the highest memory, with its estimate; "" if nothing was measured."""
+    known = {phase: figures for phase, figures in record.memory.items() if isinstance(figures, Mapping)}
+    sizes = {phase: size for phase, figures in known.items() if (size := number(figures, "measured")) is not None}
+    if not sizes:
+        return ""
+    phase = max(sizes, key=lambda name: sizes[name])
+    estimated = number(known[phase], "estimated")
+    beside = "" if estimated is None else f" (estimated {estimated / 2**30:.1f})"
+    return f"peak memory {sizes[phase] / 2**30:.1f} GiB in {phase}{beside}"
+
+
+def warm_start_text(record: RunRecord) -> str:
+    """The steps of the warm start, its losses and its time; "" for a run without one."""
+    known = record.warm_start or {}
+    step, first, last, seconds = (number(known, key) for key in ("step", "first_loss", "last_loss", "seconds"))
+    if step is None or first is None or last is None:
+        return ""
+    left_out = number(known, "left_out")
+    more = f", without {left_out:.0f} rows whose answer generation could not give" if left_out else ""
+    return f"{step:.0f} steps, loss {first:.3g} -> {last:.3g}{'' if seconds is None else f', {seconds:.3g} s'}{more}"
 
 
 KEYS = frozenset(RunRecord.__dataclass_fields__)
@@ -171,6 +198,15 @@ def deciding_set(evaluation: Mapping[str, object]) -> str:
 def evaluation_file(name: str, step: float) -> str:
     """The file of a run folder with a set's completions at a step."""
     return f"evaluation/{name}{'-' if name else ''}step-{step:.0f}.jsonl"
+
+
+WARM_START, WARM_STEP = "warm_start", "warm_step"
+"""The moment after the warm start in `evaluation`, and the key that its events have in metrics.jsonl."""
+
+
+def warm_start_file(name: str) -> str:
+    """The file of a run folder with a set's completions after the warm start."""
+    return f"evaluation/{name}{'-' if name else ''}warm-start.jsonl"
 
 
 ON_OUT_OF_MEMORY = "training.on_out_of_memory"

@@ -22,7 +22,7 @@ from grpo_recipes.contract.metrics import (
     mappings,
     number,
 )
-from grpo_recipes.contract.run_record import RunRecord, of_each_set
+from grpo_recipes.contract.run_record import WARM_START, RunRecord, of_each_set
 from grpo_recipes.contract.student_t import critical_t
 
 BEST = 0.995
@@ -99,7 +99,7 @@ def verdicts(record: RunRecord) -> list[RunVerdict]:
         main = [*_of_nothing(record)] or main
     is_better = any(verdict.id == "VRD001" for verdict in main)
     of_constants = [] if [verdict.id for verdict in main] == ["VRD011"] else _of_constants(record)
-    return [*main, *_of_images(record), *_of_drift(record, is_better=is_better), *of_constants]
+    return [*main, *_of_phases(record), *_of_images(record), *_of_drift(record, is_better=is_better), *of_constants]
 
 
 def _of_nothing(record: RunRecord) -> Iterator[RunVerdict]:
@@ -204,6 +204,20 @@ def _of_images(record: RunRecord) -> Iterator[RunVerdict]:
         text += f"{grey[main] + value:.4g} with them, {grey[main]:.4g} with grey ones, {figure(value, ends, '+.3g')}"
         fix = "train and evaluate on rows that only the image answers, or on more rows"
         yield RunVerdict("VRD010", "warning", text, (), fix)
+
+
+def _of_phases(record: RunRecord) -> Iterator[RunVerdict]:
+    """What the warm start and what GRPO brought on held-out rows."""
+    for name, known in of_each_set(record.evaluation):
+        end = "best" if record.final_step is not None and record.final_step < (record.step or 0) else "after"
+        parts, phases = [], {"warm start": (WARM_START, "change"), "GRPO": (end, "change_since_warm_start")}
+        for phase, (moment, change) in phases.items():
+            by = {key: (value, ends) for key, value, ends in figures_of(mapping(mapping(known, moment), change))}
+            main = "pass@1" if "pass@1" in by else "reward"
+            if main in by:
+                parts.append(f"{phase} {figure(by[main][0], by[main][1], '+.3g')}")
+        if parts:
+            yield RunVerdict("VRD013", "note", f"by phase{f' on {name}' if name else ''}: {main} {', '.join(parts)}")
 
 
 def _verdict_without_change(record: RunRecord, on: str, main: _Change, doubts: Sequence[str]) -> RunVerdict:

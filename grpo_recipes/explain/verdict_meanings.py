@@ -28,4 +28,6 @@ MEANINGS = {
     "VRD012": "A reward never varied: one of several gave every completion of every step the same value, so it taught"
     " nothing. A score that stays 0 was never earned, for example because its pattern or column never fits; a penalty"
     " that stays 0 was never incurred, which may be right.",
+    "VRD013": "What each phase brought on held-out rows: the warm start since step 0, and GRPO since the warm start,"
+    " each with its interval. A phase whose interval contains 0 brought nothing that these rows can show.",
 }

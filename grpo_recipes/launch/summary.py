@@ -20,10 +20,20 @@ from grpo_recipes.contract.metrics import (
     read_all,
     reward_as_drawn,
 )
-from grpo_recipes.contract.run_record import RunRecord, deciding_set, launches_text, of_each_set, time_shares
+from grpo_recipes.contract.run_record import (
+    WARM_START,
+    RunRecord,
+    deciding_set,
+    launches_text,
+    of_each_set,
+    time_shares,
+    warm_start_text,
+)
 from grpo_recipes.contract.run_verdict import verdicts
 from grpo_recipes.contract.secrets.redact import redact
 
+_MOMENTS = ("before", WARM_START, "after", "best", "blanked")
+_WORDS = ("before: ", "warm:   ", "after:  ", "best:   ", "grey:   ")
 _SHOWN_EXAMPLES = 3
 _LONGEST_TEXT = 72
 _AVERAGED_STEPS = 10
@@ -101,18 +111,6 @@ def status_line(record: RunRecord) -> str:
     return f"{record.status} at step {record.step}{of}"
 
 
-def peak_text(record: RunRecord) -> str:
-    """The phase with the highest memory, with its estimate; "" if nothing was measured."""
-    known = {phase: figures for phase, figures in record.memory.items() if isinstance(figures, Mapping)}
-    sizes = {phase: size for phase, figures in known.items() if (size := number(figures, "measured")) is not None}
-    if not sizes:
-        return ""
-    phase = max(sizes, key=lambda name: sizes[name])
-    estimated = number(known[phase], "estimated")
-    beside = "" if estimated is None else f" (estimated {estimated / 2**30:.1f})"
-    return f"peak memory {sizes[phase] / 2**30:.1f} GiB in {phase}{beside}"
-
-
 def _time_rows(record: RunRecord) -> list[tuple[str, str]]:
     parts = []
     if record.train_wall_s is not None:
@@ -124,7 +122,8 @@ def _time_rows(record: RunRecord) -> list[tuple[str, str]]:
     if (each := number(record.duration or {}, "seconds_per_step")) is not None:
         parts.append(f"{each:.3g} s per step")
     advice = (record.duration or {}).get("advice")
-    rows = [("training", ", ".join(parts))] if parts else []
+    rows = [("warm start", text)] if (text := warm_start_text(record)) else []
+    rows += [("training", ", ".join(parts))] if parts else []
     if shares := ", ".join(f"{share:.0%} {word}" for word, share in time_shares(record)):
         rows.append(("step time", shares))
     return [*rows, *(("", str(line)) for line in (advice if isinstance(advice, list) else []))]
@@ -207,7 +206,7 @@ def _held_out_rows(record: RunRecord) -> list[tuple[str, str]]:
 def _rows_of_set(record: RunRecord, name: str, known: Mapping[str, object]) -> list[tuple[str, str]]:
     rows = []
     head = f"{name}  " if name else ""
-    for when, words in (("before", "before: "), ("after", "after:  "), ("best", "best:   "), ("blanked", "grey:   ")):
+    for when, words in zip(_MOMENTS, _WORDS, strict=True):
         event = mapping(known, when)
         if not event or (when == "best" and not _is_of_best(record)):
             continue

@@ -148,6 +148,9 @@ def _columns(
     for name, template in context.mapping("dataset.columns").items():
         mark = context.source.mark((*context.path("dataset.columns"), name))
         yield from _template(context, str(template), "dataset.columns", mark, file, columns, section)
+    if section == "dataset" and context.has_section("warm_start"):
+        answer, mark = context.text("warm_start.answer"), context.mark("warm_start.answer")
+        yield from _template(context, answer, "warm_start.answer", mark, file, columns)
     condition = context.value("dataset.filter") if section == "dataset" else None
     if condition is not None:
         own = None if columns is None else (*columns, *context.mapping("dataset.columns"), "prompt", "prompt_tokens")

@@ -25,6 +25,7 @@ from grpo_recipes.schemas.task import (
     ToolSection,
 )
 from grpo_recipes.schemas.training import EvaluationSection, GenerationSection, GrpoSection, TrainingSection
+from grpo_recipes.schemas.warm_start import WarmStartSection
 
 
 class ModelSection(Section):
@@ -145,6 +146,7 @@ class Recipe(Section):
     vllm_server: VllmServerSection = VllmServerSection.model_construct()
     grpo: GrpoSection = GrpoSection.model_construct()
     training: TrainingSection
+    warm_start: WarmStartSection | None = None
     distributed: DistributedSection = DistributedSection.model_construct()
     launch: LaunchSection = LaunchSection.model_construct()
     slurm: SlurmSection = SlurmSection.model_construct()

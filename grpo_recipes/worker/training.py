@@ -24,6 +24,7 @@ from grpo_recipes.worker.callbacks.guard_callback import GuardCallback
 from grpo_recipes.worker.callbacks.progress import InterruptionCallback, ProgressLines, StepTimes, Stopped
 from grpo_recipes.worker.callbacks.proof_callback import ProofCallback
 from grpo_recipes.worker.callbacks.token_figures import TokenFigures
+from grpo_recipes.worker.callbacks.warm_start import warm_start_callback
 from grpo_recipes.worker.checkpoints.checkpoint import save_final, save_whole_checkpoints
 from grpo_recipes.worker.checkpoints.model_card import hand_over
 from grpo_recipes.worker.completions.kept_completions import keep_completions, redact_completions
@@ -31,6 +32,7 @@ from grpo_recipes.worker.completions.resampled_groups import resample_groups
 from grpo_recipes.worker.completions.tool_turns import answer_held_out_rows_with
 from grpo_recipes.worker.data.chosen_rows import refuse_rows_of_text, refuse_tokens_of_images
 from grpo_recipes.worker.data.dataset import prepare_rows, without_cache
+from grpo_recipes.worker.data.gold_rows import WHERE, with_answers
 from grpo_recipes.worker.data.mixture import prompts_of_run, training_rows
 from grpo_recipes.worker.data.prompt_tokens import PromptTokens
 from grpo_recipes.worker.data.templates import refuse_endless_template
@@ -54,6 +56,7 @@ from grpo_recipes.worker.resume.run_state import (
     RunState,
     ScheduleOfTheNewLength,
     keep_dtypes,
+    place_at,
     record_at,
 )
 from grpo_recipes.worker.serving.health import check_other_server
@@ -135,15 +138,17 @@ class Training:
             print(other, flush=True)
         phases.begin("preparing the data")
         facts, cache = dict[str, object](), folder / "cache"
-        tokens = PromptTokens(
+        self.tokens = tokens = PromptTokens(
             plan, lambda: planned_processing(plan, model_path(plan, folder)), lambda: turns.arguments.get("tools", ())
         )
         with arguments.main_process_first():  # of each machine; the others reuse its rows
             how: dict[str, Any] = {"is_resumed_later": True, "first": rank - int(os.environ.get("LOCAL_RANK", "0"))}
             self.rows, note = training_rows(plan, cache, rank, facts, tokens=tokens, **how)
+            if plan.warm_start is not None:
+                self.gold = prepare_rows(with_answers(plan), WHERE, cache, rank, tokens=tokens, **how)
             for evaluation in () if plan.evaluation is None else plan.evaluation.sets:
                 self.held_out.append(prepare_rows(evaluation.data, evaluation.section, cache, rank, facts, **how))
-        prefill = Prefill.of_plan(plan, lambda: self.trainer.processing_class)
+        self.prefill = prefill = Prefill.of_plan(plan, lambda: self.trainer.processing_class)
         rewards = load_rewards(plan.rewards, self.user, refuse_no_numbers, prefill)
         phases.begin("loading the model")
         self.trainer = trainer = build_trainer(plan, arguments, self.rows, rewards, folder, turns.arguments)
@@ -195,7 +200,8 @@ class Training:
         trainer, plan, folder, record, peaks = self.trainer, self.plan, self.folder, self.record, self.peaks
         self.log = log = None
         if trainer.is_world_process_zero():
-            self.log = log = MetricsLog(folder / "metrics.jsonl", resume_step=self.step)
+            place = None if self.checkpoint is None else place_at(self.checkpoint)
+            self.log = log = MetricsLog(folder / "metrics.jsonl", resume_step=place)
             log.on_event = self.reports.tell
         watch_phases(trainer, peaks)
         keep_completions(trainer, plan, folder, resume_step=self.step)
@@ -204,15 +210,18 @@ class Training:
         if plan.evaluation is not None:
             evaluation = EvaluationCallback(trainer, plan, self.held_out, folder, record, log, stop, peaks, self.known)
             self.evaluation = evaluation
+        apart: list[Any] = [] if evaluation is None else [evaluation]  # whose time is not that of steps
         epochs = ResumedEpochs(trainer)
         figures: list[Any] = []
         if log is not None:
-            times = StepTimes(plan, record, peaks, lambda: 0.0 if evaluation is None else evaluation.seconds)
+            times = StepTimes(plan, record, peaks, lambda: sum(each.seconds for each in apart))
             figures = [times, ProgressLines(plan, record, log, times, peaks)]
         self.guards = guards = GuardCallback(trainer, plan, record, log)
         if evaluation is not None:
             evaluation.guards = guards
-        state = RunState(trainer, record, guards, log, self.checkpoint)
+        warm_start = warm_start_callback(self, evaluation, guards)
+        apart += [] if warm_start is None else [warm_start]
+        state = RunState(trainer, record, guards, log, self.checkpoint, warm_start)
         keep_dtypes(trainer)
         save_whole_checkpoints(trainer, experiment(folder), state.save, self._best_step)
         check_before_saving(trainer, record.same)
@@ -227,6 +236,7 @@ class Training:
             *([] if evaluation is None else [evaluation]),
             guards,  # after callbacks that evaluate and log, so that no step includes an evaluation
             state,  # after the guards, whose state it restores
+            *([] if warm_start is None else [warm_start]),  # after its step was restored
             ProofCallback(trainer, plan, record, peaks),  # last, since it removes itself when done
         ]
         for callback in callbacks:

@@ -65,6 +65,14 @@ def of_sets(
     return {**easy, "others": {"hard": hard}}
 
 
+def in_phases(warm: tuple[float, float], grpo: tuple[float, float]) -> dict[str, Any]:
+    """What run.json has of a run that became better in two phases. warm, grpo: the interval of what each brought."""
+    known = held_out(*ROSE)
+    by = [{"reward": sum(ends) / 2, "intervals": {"reward": [*ends]}} for ends in (warm, grpo)]
+    known["after"]["change_since_warm_start"] = by[1]
+    return {**known, "warm_start": {"step": 0, "count": 200, "reward": 0.4, "rewards": {}, "change": by[0]}}
+
+
 def run(**values: Any) -> RunRecord:
     return RunRecord(**{"status": "completed", "step": STEPS, "max_steps": STEPS, "final_step": STEPS, **values})
 
@@ -92,6 +100,7 @@ CASES = {
         run(evaluation=held_out(0.2, 0.6, (0.3, 0.5)), trend=trained(reward=(0.6, 0.2))),
         ["VRD001"],
     ),
+    "better, after a warm start": (run(evaluation=in_phases((0.1, 0.3), (0.05, 0.2))), ["VRD001", "VRD013"]),
     "does not look": (run(evaluation=blanked(0.01, (-0.02, 0.04))), ["VRD001", "VRD010"]),
     "of a constant reward": (run(evaluation=blanked(0.0, (0.0, 0.0))), ["VRD001", "VRD010"]),
     "looks": (run(evaluation=blanked(0.5, (0.4, 0.6))), ["VRD001"]),
@@ -222,6 +231,12 @@ def test_a_reward_that_never_paid_is_named() -> None:
     record, _ = CASES["one of two rewards never paid"]
     *_, one = verdicts(record)
     assert one.text == "never varied: form was 0 for every completion of every step"
+
+
+def test_each_phase_has_its_change() -> None:
+    record, _ = CASES["better, after a warm start"]
+    text = "by phase: reward warm start +0.2 [+0.1, +0.3], GRPO +0.125 [+0.05, +0.2]"
+    assert [verdict.text for verdict in verdicts(record)][1:] == [text]
 
 
 def test_a_verdict_says_which_of_several_sets_it_is_of() -> None:

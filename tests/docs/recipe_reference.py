@@ -74,6 +74,7 @@ BECOMES = {
     "generation.include_stop_str_in_output": "the same as `generation.stop`",
     "generation.generation_kwargs": "arguments of vLLM's SamplingParams or transformers' GenerationConfig",
     "vllm_server": "the vLLM server that the run starts",
+    "warm_start": "steps of the worker before `trainer.train()` takes its first one, `warm_start` of `plan.json`",
     "grpo.optimizer_steps_per_generation": "`GRPOConfig.steps_per_generation`, with the accumulation",
     "grpo.resample_groups": "`resample_groups` of `plan.json`, by which the worker calls TRL's generation again",
     "training.prompts_per_step": "with num_generations and the number of processes"

@@ -22,6 +22,10 @@ STRICTER = {
     "SCH004": "the format's own: words of its fields",
     "GEN016": "the key is grpo-run's own; turns played in an environment are lost when the next prompt resets it",
     "TRN012": "only a warning: an interval above the number of steps is accepted, and nothing ever happens at it",
+    "TRN014": "the key is grpo-run's own; tests/worker/test_warm_start.py trains on prompts and answers as it says",
+    "TRN015": "the key is grpo-run's own; trl 1.16.0 grpo_trainer.py loads ref_model from the model's name, or disables"
+    " the adapter",
+    "TRN016": "the key is grpo-run's own; not every optimizer was tested to make its state anew",
     "TRN010": "the key is grpo-run's own; trl 0.18.2 grpo_trainer.py has no _calculate_rewards, 0.19.0 has",
     "TRN011": "the key is grpo-run's own; trl 0.23.1 grpo_trainer.py has no _generate_single_turn, 0.24.0 has",
     "MEM003": "only a warning: it trains, but the quickstart's step took 11 s and 5.9 GiB instead of 0.7 s and 0.6 GiB",

@@ -12,11 +12,11 @@ from support.work import calls
 
 from grpo_recipes.contract.event_words import clock, event_lines, guard_line, step_line
 from grpo_recipes.contract.metrics import read_new
-from grpo_recipes.contract.run_record import RunRecord, amend_record, read_record, write_record
+from grpo_recipes.contract.run_record import RunRecord, amend_record, peak_text, read_record, write_record
 from grpo_recipes.launch.display import PlainProgress, progress
 from grpo_recipes.launch.progress import Estimate, View
 from grpo_recipes.launch.screen import RunProgress, Screen, columns, rows
-from grpo_recipes.launch.summary import peak_text, summary
+from grpo_recipes.launch.summary import summary
 
 
 class Terminal(io.StringIO):

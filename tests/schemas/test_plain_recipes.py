@@ -36,6 +36,7 @@ SMALL: dict[str, Any] = {
     "lora": {},
     "quantization": {},
     "slurm": {"container": {"image": "/run.sqsh", "runtime": "pyxis"}},
+    "warm_start": {"steps": 1, "answer": "{{ answer }}", "learning_rate": 0.1},
 }
 WORDS: list[object] = [
     "",

@@ -208,6 +208,7 @@ def plan_of(
         "resample_groups": 0,
         "sources": [],
         "rollout": None,
+        "warm_start": None,
         **sections,
     }
 

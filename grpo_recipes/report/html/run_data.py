@@ -14,7 +14,7 @@ from grpo_recipes.contract.metric_names import GROUPS_WITHOUT_VARIANCE
 from grpo_recipes.contract.metrics import COMPLETIONS_FILE, METRICS_FILE, Event, number, read_all, without_variance
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.read_plan import plan_of
-from grpo_recipes.contract.run_record import RunRecord, read_record
+from grpo_recipes.contract.run_record import WARM_STEP, RunRecord, read_record
 from grpo_recipes.lock.read_lock import LARGEST_PLAN_BYTES
 from grpo_recipes.report.html.series import StepSeries, public_text, public_value, stretch_width
 from grpo_recipes.report.runs.run_row import ListedRun, one_run
@@ -85,7 +85,7 @@ class ReportedRun:
         if listed.status != "damaged plan":
             self._read_plan(path)
         self.series = StepSeries()
-        self.evaluations: dict[str, dict[int, Event]] = {}
+        self.evaluations: dict[str, dict[float, Event]] = {}
         self.sets_left_out: set[str] = set()
         self.guards: dict[str, Event] = {}
         self.evaluation_seconds = 0.0
@@ -136,7 +136,7 @@ class ReportedRun:
                 self.sets_left_out.add(name)
                 return
             of_set = self.evaluations.setdefault(name, {})
-            of_set[int(step)] = event
+            of_set[int(step) + 0.5 * (WARM_STEP in event)] = event
             if len(of_set) > MOST_EVALUATIONS:  # keep the first one for comparison
                 del of_set[sorted(of_set)[1]]
         elif kind == "guard" and len(self.guards) < MOST_GUARD_WORDS:

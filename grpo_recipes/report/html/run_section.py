@@ -10,7 +10,14 @@ from grpo_recipes.contract.event_words import clock
 from grpo_recipes.contract.metric_names import CLIPPED_RATIO, GROUPS_WITHOUT_VARIANCE, REWARD_AS_DRAWN
 from grpo_recipes.contract.metrics import Event, change_text, figures_of, mapping, mappings, number
 from grpo_recipes.contract.plan_sections import lineage
-from grpo_recipes.contract.run_record import RunRecord, launches_text, of_each_set, time_shares
+from grpo_recipes.contract.run_record import (
+    WARM_STEP,
+    RunRecord,
+    launches_text,
+    of_each_set,
+    time_shares,
+    warm_start_text,
+)
 from grpo_recipes.contract.run_verdict import verdicts
 from grpo_recipes.launch.summary import status_line
 from grpo_recipes.report.html.problems import BAD, WARNING, RunProblem, run_problems
@@ -168,10 +175,10 @@ def evaluation_tables(run: ReportedRun) -> list[dict[str, Any]]:
     return [_of_set(run, name, events, known.get(name, {})) for name, events in run.evaluations.items()]
 
 
-def _of_set(run: ReportedRun, name: str, by_step: Mapping[int, Event], known: Mapping[str, object]) -> dict[str, Any]:
+def _of_set(run: ReportedRun, name: str, by_step: Mapping[float, Event], known: Mapping[str, object]) -> dict[str, Any]:
     events = [by_step[step] for step in sorted(by_step)]
     blanked = mapping(known, "blanked")
-    shown = [(figure(number(event, "step")), event) for event in events]
+    shown = [(f"{figure(number(event, 'step'))}{', warm start' * (WARM_STEP in event)}", event) for event in events]
     shown += [(f"{figure(number(blanked, 'step'))}, grey images", blanked)] if blanked else []
     cells = [_cells(event) for _, event in shown]
     names = list(dict.fromkeys(name for cell in cells for name in cell))[:_MOST_COLUMNS]
@@ -220,7 +227,7 @@ def content_text(value: object) -> str:
     return value if isinstance(value, str) else ""
 
 
-_PHASES = ("load", "generate", "score", "update", "sync", "save", "evaluation")
+_PHASES = ("load", "generate", "score", "update", "sync", "save", "evaluation", "warm_start")
 
 
 def _memory(run: ReportedRun) -> list[tuple[str, str, str, str]]:
@@ -247,6 +254,7 @@ def _times(run: ReportedRun) -> list[tuple[str, str]]:
         ("a step (median)", "" if each is None else f"{figure(each)} s"),
         *((f"  of which {word}", percent(share)) for word, share in time_shares(record)),
         ("the slowest step", "" if steps is None or not steps.values else f"{figure(max(steps.values))} s"),
+        ("warm start", warm_start_text(record)),
         ("all evaluations", f"{figure(run.evaluation_seconds)} s" if run.evaluation_seconds else ""),
         ("launches", str(record.launches) if launches_text(record) else ""),
         ("started", _moment(run.plain(record.started or ""))),

@@ -10,7 +10,7 @@ from grpo_recipes.contract.findings.wording import flow
 from grpo_recipes.contract.host.engines import ENGINES, SECTIONS, engine_for
 from grpo_recipes.contract.plan import PLAN_FORMAT, Evaluation, Model, Plan, PlannedSetting
 from grpo_recipes.contract.plan_machine import Batch, World
-from grpo_recipes.contract.plan_sections import Guards
+from grpo_recipes.contract.plan_sections import Guards, WarmStart
 from grpo_recipes.facts.classified import classified_fields
 from grpo_recipes.facts.expression import Expression, Passed, Unsaid
 from grpo_recipes.resolve.planning.arguments import arguments, expect, plan_memory, sampling, vllm
@@ -120,6 +120,7 @@ def build_plan(
         kept_completions=context.whole(KEPT_COMPLETIONS),
         resample_groups=context.whole(RESAMPLE),
         sources=tuple(plan_data(source, "dataset") for source in sources if "datasets.source" in source.settings),
+        warm_start=WarmStart(**context.settings.under("warm_start")) if context.has_section("warm_start") else None,  # type: ignore[arg-type]
     )
 
 

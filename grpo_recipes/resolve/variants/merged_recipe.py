@@ -113,6 +113,7 @@ def smoke_plan(plan: Plan) -> Plan:
         data=replace(plan.data, max_rows=rows),
         sources=tuple(replace(data, max_rows=min(rows, data.max_rows or rows)) for data in plan.sources),
         evaluation=None,
+        warm_start=None if plan.warm_start is None else replace(plan.warm_start, steps=STEPS, warmup_steps=0),
         settings=_settings(plan.settings, rows),
         smoke=True,
     )
@@ -131,6 +132,8 @@ def _settings(settings: tuple[PlannedSetting, ...], rows: int) -> tuple[PlannedS
         "GRPOConfig.save_strategy": ("no", "a trial leaves no checkpoint"),
         "dataset.max_rows": (rows, "the prompts of two steps"),
     }
+    if any(setting.key == "warm_start.steps" for setting in settings):
+        trial |= {"warm_start.steps": (STEPS, "two steps show whether they can be taken")}
     for_trial = []
     for setting in settings:
         value, why = trial.pop(setting.key, (None, ""))

@@ -23,7 +23,7 @@ class MetricsLog:
     again; events of this run's vLLM server stay. on_event: called with each event that was written.
     """
 
-    def __init__(self, path: Path, *, resume_step: int | None) -> None:
+    def __init__(self, path: Path, *, resume_step: float | None) -> None:
         forget_after(path, -1 if resume_step is None else resume_step)
         self.on_event: Callable[[str, int, Mapping[str, Any]], None] = lambda event, step, values: None
         self._path = path
@@ -65,7 +65,7 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def forget_after(path: Path, step: int) -> None:
+def forget_after(path: Path, step: float) -> None:
     """Removes the lines of steps that are trained again, and damaged lines, whose number is printed."""
     try:
         steps = [_step(line) for line in _lines(path)]
@@ -87,13 +87,22 @@ def _lines(path: Path) -> Iterator[bytes]:
             yield line
 
 
+def place_in_warm_start(step: float) -> float:
+    """Returns where a step of the warm start is among the others: after step 0, before step 1."""
+    return float(step * 2.0**-32)
+
+
 def _step(line: bytes) -> float | None:
     """Returns the step of a line, None for a damaged one; events of the server count for all steps.
 
-    An evaluation runs after the checkpoint of its step, so a run that resumes there repeats it.
+    An evaluation runs after the checkpoint of its step, so a run that resumes there repeats it. Step 0 has a checkpoint
+    only if there is a warm start, which the first evaluation precedes.
     """
     try:
         event = cast("dict[str, Any]", parse_json(line if line.endswith(b"\n") else b""))
-        return -math.inf if event["event"] == "server" else event["step"] + 0.5 * (event["event"] == "evaluation")
+        after = 0.5 * (event["event"] == "evaluation" and (event["step"] > 0 or "warm_step" in event))
+        if "warm_step" in event:
+            return place_in_warm_start(event["warm_step"] + after)
+        return -math.inf if event["event"] == "server" else event["step"] + after
     except (ValueError, KeyError, TypeError):
         return None

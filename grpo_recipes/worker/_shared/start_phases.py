@@ -9,6 +9,7 @@ from grpo_recipes.worker._shared.record import Record
 # What the first step is doing, by memory phase. An update without an earlier generation is not reported.
 _OF_THE_FIRST_STEP: dict[Phase, str] = {
     "evaluation": "evaluating before the first step",
+    "warm_start": "the warm start",
     "sync": "sending the weights to vLLM",
     "generate": "generating the first completions",
     "score": "scoring the first completions",

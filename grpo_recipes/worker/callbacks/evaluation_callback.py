@@ -4,6 +4,7 @@ import json
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any, cast
 
@@ -13,7 +14,7 @@ from grpo_recipes.contract.event_words import evaluation_line, event_lines
 from grpo_recipes.contract.files.bounded_json import parse_json
 from grpo_recipes.contract.files.folder_files import make_folder, read_bytes, write_whole
 from grpo_recipes.contract.plan import Plan
-from grpo_recipes.contract.run_record import OTHERS, evaluation_file
+from grpo_recipes.contract.run_record import OTHERS, WARM_START, evaluation_file, warm_start_file
 from grpo_recipes.contract.secrets.redact import redact_value
 from grpo_recipes.worker._shared.inputs import IMAGES
 from grpo_recipes.worker._shared.metrics import MetricsLog
@@ -70,6 +71,7 @@ class EvaluationCallback(TrainerCallback):  # type: ignore[misc]
         self._sets = [(replace(plan, evaluation=how), of_set) for how, of_set in each]
         self._run_folder, self._record, self._log, self._stop, self._peaks = folder, record, log, stop, peaks
         self._best = BestEvaluation(known)
+        self._was_begun, self._warm_steps = "before" in known, 0 if plan.warm_start is None else plan.warm_start.steps
         # The weights before the first step are in no checkpoint of this run folder.
         self._begun_at = 0 if plan.extends is None else plan.extends.step or 0
         self._extended = None if plan.extends is None else Path(plan.extends.path).parents[1]
@@ -81,14 +83,20 @@ class EvaluationCallback(TrainerCallback):  # type: ignore[misc]
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Evaluates the untrained policy. A resumed run did so before; an extended run has the earlier run's result."""
-        if self._how.at_start and state.global_step == 0:
+        if self._how.at_start and state.global_step == 0 and not self._was_begun:
             self._take("before", 0)
         elif self._extended is not None and self._log is not None:
-            for file in (evaluation_file(how.name, 0) for how in self._how.sets):
+            named = [(evaluation_file(how.name, 0), warm_start_file(how.name)) for how in self._how.sets]
+            for file in chain.from_iterable(named):
                 judged = _read_rows(self._extended, file)
                 if judged is not None and _read_rows(self._run_folder, file) is None:
                     make_folder(self._run_folder, EVALUATION)
                     _write_rows(self._run_folder, file, judged)
+
+    def evaluate_warm_start(self) -> None:
+        """Evaluates the policy between the warm start and GRPO, if it was evaluated before."""
+        if self._how.at_start:
+            self._take(WARM_START, 0)
 
     def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Evaluates every so many steps. By now the previous step is logged and saved.
@@ -142,26 +150,32 @@ class EvaluationCallback(TrainerCallback):  # type: ignore[misc]
         with self._peaks.during("evaluation"):
             judged = evaluate(self._trainer, plan, rows, self._on_batch)
         figures = {"step": step, **summary(judged, plan)}
-        is_of_training = step > self._begun_at
+        is_warm, is_of_training = moment == WARM_START, step > self._begun_at
+        figures |= {"warm_step": self._warm_steps} if is_warm else {}
         if index == 0:
             is_better = is_of_training and self._best.is_better(figures)
         seed = int(self._trainer.args.seed)
         if self._log is not None:
             figures["intervals"] = with_intervals(judged, plan, seed)
-            before = _read_rows(self._run_folder, evaluation_file(name, 0)) if step > 0 else None
+            before = _read_rows(self._run_folder, evaluation_file(name, 0)) if step > 0 or is_warm else None
             changed = None if before is None else change(before, judged, plan, seed)
             if changed is not None:
                 figures["change"] = {"from_step": 0, **changed}
+            warm = _read_rows(self._run_folder, warm_start_file(name)) if step > 0 and self._warm_steps else None
+            changed = None if warm is None else change(warm, judged, plan, seed)
+            if changed is not None:
+                figures["change_since_warm_start"] = changed
         figures["seconds"] = round(time.perf_counter() - started, 3)
         self.seconds += figures["seconds"]
         if self._log is None:
             return is_better
         make_folder(self._run_folder, EVALUATION)
-        _write_rows(self._run_folder, evaluation_file(name, step), judged)
+        _write_rows(self._run_folder, warm_start_file(name) if is_warm else evaluation_file(name, step), judged)
         event = {**figures, **({"decides": False} if index else {})}
         self._log.write("evaluation", **event)
         print(*event_lines({"event": "evaluation", **event}), sep="\n", flush=True)
-        if moment == "before" and (alarm := zero_variance.of_evaluation(judged, plan, name)) is not None:
+        is_first = moment == (WARM_START if self._warm_steps else "before")  # what GRPO starts from
+        if is_first and (alarm := zero_variance.of_evaluation(judged, plan, name)) is not None:
             self.guards.on_few_paid(alarm)
         moments: dict[str, Any] = {moment: figures, **({"latest": figures} if moment == "after" else {})}
         if is_of_training and (self._how.keep_best or self._how.stop_after is not None):

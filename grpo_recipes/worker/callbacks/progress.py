@@ -206,6 +206,11 @@ class InterruptionCallback(TrainerCallback):  # type: ignore[misc]
             self.interrupted = True
             raise Stopped
 
+    def is_asked(self) -> bool:
+        """Whether any rank was asked to stop, which interrupts the run. All ranks must call it."""
+        self.interrupted = any(on_any(self._trainer, self._request.requested))
+        return self.interrupted
+
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> Any:
         """Asks all ranks. A signal during the last steps has no effect, since the run then just ends."""
         end_if_fork()

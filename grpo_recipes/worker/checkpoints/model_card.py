@@ -95,7 +95,7 @@ def _summary(plan: dict[str, Any], record: dict[str, Any], digest: str, commit: 
 def _moments(known: dict[str, Any], record: dict[str, Any]) -> dict[str, Any]:
     """Returns a set's figures before and after training, and at the best step if that model is handed over."""
     is_handed_over = (known.get("best") or {}).get("step") == record.get("final_step")
-    names = ("before", "after", "cross_validated", *(["best"] if is_handed_over else []))
+    names = ("before", "warm_start", "after", "cross_validated", *(["best"] if is_handed_over else []))
     moments = {name: figures for name, figures in known.items() if figures and name in names}
     return {moment: {key: figures[key] for key in figures if key != "seconds"} for moment, figures in moments.items()}
 
@@ -263,7 +263,8 @@ def _held_out(summary: Mapping[str, Any]) -> list[str]:
 
 
 def _table_of_set(summary: Mapping[str, Any], name: str, evaluation: Mapping[str, Any]) -> list[str]:
-    heads = {"before": "before training", "after": "after training", "best": f"step {summary.get('final_step')}"}
+    heads = {"before": "before training", "warm_start": "after the warm start", "after": "after training"}
+    heads["best"] = f"step {summary.get('final_step')}"
     moments = [moment for moment in heads if moment in evaluation and (moment != "best" or _is_best(summary))]
     if not moments:
         return []

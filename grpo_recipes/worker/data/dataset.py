@@ -34,7 +34,7 @@ PROMPTS_AT_ONCE = 1000
 # TRL passes these to each reward function besides the columns, so no column can have these names.
 TAKEN_COLUMNS = ("prompts", "completions")
 _PURPOSE = "rendered rows"
-_KEPT = re.compile(r"(dataset|datasets\.[\w-]+|evaluation(\.sets\.[\w-]+)?)-\d+\.(arrow|json)")
+_KEPT = re.compile(r"(dataset|warm_start|datasets\.[\w-]+|evaluation(\.sets\.[\w-]+)?)-\d+\.(arrow|json)")
 
 
 def prepare_rows(

@@ -9,6 +9,8 @@ from grpo_recipes.contract.plan import Plan
 from grpo_recipes.worker._shared.inputs import IMAGES, decode_images, prompt_with_images
 from grpo_recipes.worker.data.limits import limit_block
 
+_ANSWER = "an answer of this conversation"
+
 
 class PromptTokens:
     """Counts the tokens of prompts. load: returns the trainer's tokenizer or processor, called at the first count.
@@ -29,11 +31,16 @@ class PromptTokens:
         Plain texts get special tokens; rendered conversations already have them. images: of each prompt, as in prepared
         rows; the processor's tokens for them are counted.
         """
-        tokenizer, render, keywords = self._ready
         if images is not None:
+            _, render, keywords = self._ready
             how = {"tokenize": True, "add_generation_prompt": True, "return_dict": True, **keywords}
             each = zip(prompts, map(_decode, images), strict=True)
             return [len(render(conversation=[prompt_with_images(*pair)], **how)["input_ids"][0]) for pair in each]
+        return list(map(len, self.ids(prompts)))
+
+    def ids(self, prompts: Sequence[Any]) -> list[list[int]]:
+        """Returns the tokens of prompts of one kind, without images."""
+        tokenizer, render, keywords = self._ready
         is_messages = isinstance(prompts[0], list)
         with limit_block():
             texts = render(prompts, tokenize=False, add_generation_prompt=True, **keywords) if is_messages else prompts
@@ -41,8 +48,18 @@ class PromptTokens:
             "return_attention_mask": False,
             "verbose": False,
         }  # no warning about prompts that are removed for their length
-        ids = tokenizer(list(texts), add_special_tokens=not is_messages, **how)["input_ids"]
-        return list(map(len, ids))
+        ids: list[list[int]] = tokenizer(list(texts), add_special_tokens=not is_messages, **how)["input_ids"]
+        return ids
+
+    def after_answer(self, prompt: Any) -> list[int]:
+        """Returns the tokens that the chat template writes after an answer; [] for a prompt that is a plain text."""
+        tokenizer, render, keywords = self._ready
+        if not isinstance(prompt, list):
+            return []
+        with limit_block():
+            text = render([*prompt, {"role": "assistant", "content": _ANSWER}], tokenize=False, **keywords)
+        ids: list[int] = tokenizer(text.rpartition(_ANSWER)[2], add_special_tokens=False)["input_ids"]
+        return ids
 
     @cached_property
     def _ready(self) -> tuple[Any, Callable[..., Any], dict[str, Any]]:

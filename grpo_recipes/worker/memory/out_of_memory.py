@@ -44,6 +44,7 @@ _WHERE: dict[Phase, str] = {
     "sync": "while sending weights to vLLM",
     "save": "while saving the model",
     "evaluation": "while answering held-out rows",
+    "warm_start": "in the warm start",
 }
 _OF_A_STEP = ("generate", "score", "update", "sync")
 _LONGEST_CAUSE = 300
@@ -143,7 +144,7 @@ def gib(count: int) -> str:
 _SLEEP = "trl.vllm_enable_sleep_mode: true"
 _SHARDED = ("zero3", "fsdp2")
 # The evaluation answers as many rows at a time as a micro-batch has.
-_OF_ONE_MICRO_BATCH = ("update", "score", "evaluation")
+_OF_ONE_MICRO_BATCH = ("update", "score", "evaluation", "warm_start")
 
 
 def same_experiment(plan: Plan, phase: Phase) -> str:
@@ -155,7 +156,7 @@ def same_experiment(plan: Plan, phase: Phase) -> str:
             f"training.per_device_train_batch_size: {size // 2} (now {size}), which doubles gradient accumulation; "
             "validate reports if that changes the experiment"
         )
-    if phase == "update" and not plan.arguments.GRPOConfig.get("gradient_checkpointing"):
+    if phase in ("update", "warm_start") and not plan.arguments.GRPOConfig.get("gradient_checkpointing"):
         ways.append("training.gradient_checkpointing: true")
     if phase == "generate" and plan.vllm is not None and plan.vllm.mode == "colocate":
         ways.append("a smaller generation.vllm_gpu_memory_utilization")

@@ -1,5 +1,6 @@
 """Builds the plan's trainer, from the plan's arguments only."""
 
+import functools
 import os
 import random
 from collections.abc import Iterator
@@ -190,25 +191,33 @@ def seed_of_step(seed: int, step: int, rank: int) -> int:
 
 
 class SeedEachStep(TrainerCallback):  # type: ignore[misc]
-    """Seeds all generators before each optimizer step. rank: of this process among all.
+    """Seeds all generators before each optimizer step. rank: of this process among all."""
+
+    def __init__(self, seed: int, rank: int) -> None:
+        self._seed, self._rank = seed, rank
+
+    def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Seeds before the step's prompts are answered."""
+        seed_everything(seed_of_step(self._seed, state.global_step, self._rank))
+
+
+@functools.cache
+def _is_cpu_alone() -> bool:
+    return hasattr(torch, "accelerator") and not torch.accelerator.is_available()
+
+
+def seed_everything(seed: int) -> None:
+    """Seeds all generators.
 
     If torch has no device but the CPU, there are three. torch.manual_seed would also record the calling line for device
     types that do not exist: 0.3 % of a step of the quickstart.
     """
-
-    def __init__(self, seed: int, rank: int) -> None:
-        self._seed, self._rank = seed, rank
-        self._is_alone = hasattr(torch, "accelerator") and not torch.accelerator.is_available()
-
-    def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Seeds before the step's prompts are answered."""
-        seed = seed_of_step(self._seed, state.global_step, self._rank)
-        if not self._is_alone:
-            set_seed(seed)
-            return
-        random.seed(seed)
-        numpy.random.seed(seed)
-        torch.default_generator.manual_seed(seed)
+    if not _is_cpu_alone():
+        set_seed(seed)
+        return
+    random.seed(seed)
+    numpy.random.seed(seed)
+    torch.default_generator.manual_seed(seed)
 
 
 @contextmanager

@@ -163,7 +163,8 @@ _PLACES = ("path", "engine", "num_nodes", "main_process_ip", "main_process_port"
 # In GRPOConfig: what is logged during training. The planner sets these; no setting is of this kind.
 _PRINTED = ("save_strategy", "eval_strategy", "report_to", "run_name", "disable_tqdm")
 _MADE_WITH = ("tools", "environment_class", "environment_classes", "rollout")
-_WHOLE = ("tokenizer", "shims", "deepspeed", "data", "sources", "rewards", "world", "model", "vllm", *_MADE_WITH)
+_STAGES = ("warm_start", *_MADE_WITH)
+_WHOLE = ("tokenizer", "shims", "deepspeed", "data", "sources", "rewards", "world", "model", "vllm", *_STAGES)
 
 
 def experiment(folder: Path) -> dict[str, Any]:

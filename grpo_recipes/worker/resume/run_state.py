@@ -15,8 +15,9 @@ import torch
 from safetensors import safe_open
 from transformers import PreTrainedModel, TrainerCallback
 
-from grpo_recipes.contract.run_record import OTHERS
-from grpo_recipes.worker._shared.metrics import MetricsLog
+from grpo_recipes.contract.integrity.checkpoints import step_of
+from grpo_recipes.contract.run_record import OTHERS, WARM_STEP
+from grpo_recipes.worker._shared.metrics import MetricsLog, place_in_warm_start
 from grpo_recipes.worker._shared.record import Record
 from grpo_recipes.worker._shared.replacing import Refused
 from grpo_recipes.worker.callbacks.evaluation_callback import BEST, CHOSEN_FROM, SINCE, Trained
@@ -64,15 +65,21 @@ def _load_renamed(trainer: Any, checkpoint: Path) -> None:
 class RunState(TrainerCallback):  # type: ignore[misc]
     """Adds its files to each checkpoint on every rank, and restores them on resume.
 
-    It runs after the guards, whose state it restores.
+    It runs after the guards, whose state it restores. warm_start: its callback, None without one.
     """
 
     def __init__(
-        self, trainer: Any, record: Record, guards: GuardCallback, log: MetricsLog | None, checkpoint: Path | None
+        self,
+        trainer: Any,
+        record: Record,
+        guards: GuardCallback,
+        log: MetricsLog | None,
+        checkpoint: Path | None,
+        warm_start: Any,
     ) -> None:
         self._trainer, self._record, self._guards = trainer, record, guards
-        self._metrics_log, self._checkpoint = log, checkpoint
-        self._loss: Any = None
+        self._metrics_log, self._checkpoint, self._warm_start = log, checkpoint, warm_start
+        self._loss: Any = 0.0
         trainer.seams.change("step ends", "summed loss", self._keep_loss)
 
     def _keep_loss(self, log_and_save: Callable[..., Any], loss: Any, *given: Any, **named: Any) -> Any:
@@ -89,6 +96,8 @@ class RunState(TrainerCallback):  # type: ignore[misc]
             "figures": {name: [_number(value) for value in values] for name, values in trainer.seams.figures().items()},
             "guards": self._guards.memory(),
         }
+        if self._warm_start is not None:
+            content[WARM_STEP] = self._warm_start.step
         if self._metrics_log is not None:
             self._metrics_log.sync()
             content["spoken"], content["evaluation"] = self._record.guards(), self._record.evaluation()
@@ -108,6 +117,8 @@ class RunState(TrainerCallback):  # type: ignore[misc]
             if content["tokens"] is not None:
                 trainer._total_train_tokens = content["tokens"]
             self._guards.remember(content["guards"])
+            if self._warm_start is not None and state.global_step == 0:
+                self._warm_start.restore(int(content[WARM_STEP]))
             _add_to_next_loss(trainer, float(content["loss"]))
         except (OSError, ValueError, TypeError, KeyError, AttributeError) as problem:
             raise _not_ours(file, f"{type(problem).__name__}: {problem}") from problem
@@ -145,6 +156,17 @@ def record_at(checkpoint: Path, folder: Path, *, keeps_best: bool) -> dict[str, 
         evaluation = {key: value for key, value in evaluation.items() if key not in (BEST, SINCE, CHOSEN_FROM, OTHERS)}
         evaluation |= {OTHERS: others} if others else {}
     return {"guards": guards, "evaluation": evaluation}
+
+
+def place_at(checkpoint: Path) -> float:
+    """Returns the step of a checkpoint, and for one in the warm start its place there, for MetricsLog."""
+    file = checkpoint / "grpo_run_0.json"
+    if (step := step_of(checkpoint)) > 0:
+        return step
+    try:
+        return place_in_warm_start(int(json.loads(file.read_text(encoding="utf-8"))[WARM_STEP]))
+    except (OSError, ValueError, TypeError, KeyError) as problem:
+        raise _not_ours(file, f"{type(problem).__name__}: {problem}") from problem
 
 
 def _not_ours(file: Path, because: str) -> Refused:

@@ -1,0 +1,238 @@
+"""A warm start trains on gold answers as TRL's SFTTrainer does, and leaves GRPO nothing but the weights."""
+
+import json
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from resumed_runs import killed_after, of_checkpoint, trained_lines, weights
+from safetensors.torch import load_file
+from worker_runs import Changes, Trained, environment, events, launch, planned_data, planned_world, record, start, train
+
+pytestmark = pytest.mark.stack
+
+Make = Callable[..., Changes]
+Train = Callable[..., Trained]
+WARM: Changes = {
+    "steps": 6,
+    "answer": "{{ answer }}",
+    "learning_rate": 0.003,
+    "lr_scheduler_type": "linear",
+    "warmup_steps": 2,
+}
+SAVES = {"save_strategy": "steps", "save_steps": 4, "max_steps": 8, "weight_decay": 0.1, "logging_steps": 3}
+TWO_MICRO_BATCHES = {"per_device_train_batch_size": 8, "gradient_accumulation_steps": 2}
+EXPERIMENT = Path(__file__).parents[1] / "stacks" / "warm_start_experiments.py"
+
+
+def warm_plan(make_plan: Make, mode: str, arguments: Changes | None = None, **sections: Any) -> Changes:
+    sections = {"warm_start": WARM, **sections}
+    if mode == "nf4":
+        sections = {"shims": {"bnb_cpu_packing": True}, **sections}
+    plan = make_plan(mode, arguments={**SAVES, **(arguments or {})}, **sections)
+    plan["expect"]["arguments"] = {}
+    return plan
+
+
+@pytest.mark.parametrize(
+    ("mode", "schedule", "arguments"),
+    [("full", "linear", {}), ("lora", "cosine", TWO_MICRO_BATCHES), ("lora", "constant", {})],
+    ids=["full", "lora in two micro-batches", "lora at a constant rate"],
+)
+def test_its_steps_are_those_of_sft_trainer(
+    mode: str, schedule: str, arguments: Changes, make_plan: Make, make_run: Callable[..., Path]
+) -> None:
+    warm_start = {**WARM, "steps": 20, "lr_scheduler_type": schedule}
+    plan = warm_plan(make_plan, mode, {"max_steps": 1, "optim": "adamw_torch", **arguments}, warm_start=warm_start)
+    if plan["arguments"]["LoraConfig"]:
+        plan["arguments"]["LoraConfig"] = {**plan["arguments"]["LoraConfig"], "lora_dropout": 0.0}
+    folder = make_run(plan)
+
+    done = subprocess.run(
+        [sys.executable, str(EXPERIMENT), str(folder)],
+        env=environment(PYTHONPATH=str(Path(__file__).parents[2])),
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+
+    assert done.returncode == 0, done.stderr[-3000:]
+    found = json.loads(done.stdout.splitlines()[-1])
+    assert len(found["own"]) == 20
+    assert found["gradient"] < 1e-6 and found["losses"] < 1e-5 and found["weights"] < 1e-3, found
+    assert found["is_as_generated"], found
+
+
+def test_grpo_then_begins_as_in_a_run_of_the_trained_model(
+    make_plan: Make, held_out: Make, trained: Train, tmp_path: Path
+) -> None:
+    warm = finished(trained, warm_plan(make_plan, "full", evaluation=held_out(every_steps=2)), tmp_path / "warm")
+    model = tmp_path / "model"
+    shutil.copytree(warm.folder / "checkpoints" / "checkpoint-0", model)
+
+    plan = warm_plan(make_plan, "full", warm_start=None)
+    plan["model"]["path"] = str(model)
+    alone = finished(trained, plan, tmp_path / "alone")
+
+    own = [line for line in trained_lines(warm.folder) if line["event"] == "step"]
+    assert own == [line for line in trained_lines(alone.folder) if line["event"] == "step"] != []
+    assert weights(warm.folder) == weights(alone.folder) != {}
+    assert weights(warm.folder) != of_checkpoint(warm.folder, 0)
+    figures = warm.record["evaluation"]
+    assert {"before", "warm_start", "after"} <= figures.keys()
+    assert figures["warm_start"]["change"]["from_step"] == 0
+    assert {"change", "change_since_warm_start"} <= figures["after"].keys()
+    assert warm.record["warm_start"]["step"] == 6
+    assert warm.record["warm_start"]["last_loss"] < warm.record["warm_start"]["first_loss"]
+    assert [line["warm_step"] for line in events(warm.folder, "warm_start")] == [1, 2, 3, 4, 5, 6]
+
+
+@pytest.mark.parametrize("step", [0, 4, 8])
+@pytest.mark.parametrize("mode", ["lora", "nf4"])
+def test_a_killed_run_goes_on_from_each_phase(
+    mode: str, step: int, make_plan: Make, held_out: Make, trained: Train, tmp_path: Path
+) -> None:
+    plan = warm_plan(make_plan, mode, evaluation=held_out(every_steps=2))
+    whole = finished(trained, plan, tmp_path / "whole")
+
+    again = killed_after(whole.folder, step, tmp_path / "again")
+    checkpoint = str(again / "checkpoints" / f"checkpoint-{step}")
+    (again / "run.json").write_text(json.dumps({**record(again), "checkpoint": checkpoint}))
+    done = trained(plan, folder=again, resume=True)
+
+    assert done.exit_code == 0, done.output
+    assert f"resumed from checkpoint-{step}\n" in done.output
+    assert trained_lines(again) == trained_lines(whole.folder)
+    assert weights(again) == weights(whole.folder) != {}
+    assert done.record["warm_start"]["step"] == 6
+
+
+@pytest.mark.usefixtures("warm")
+def test_a_signal_within_it_saves_and_the_run_goes_on(
+    make_plan: Make, held_out: Make, make_run: Callable[..., Path]
+) -> None:
+    warm_start = {**WARM, "steps": 60}
+    plan = warm_plan(make_plan, "lora", {"save_steps": 100}, warm_start=warm_start, evaluation=held_out())
+    whole, folder = make_run(plan, name="whole"), make_run(plan)
+    exit_code, output = train(whole)
+    assert exit_code == 0, output
+
+    process = start(folder)
+    assert process.stdout is not None
+    for line in process.stdout:
+        if line.startswith("warm start 6/"):
+            process.send_signal(signal.SIGTERM)
+            break
+    output = process.communicate(timeout=120)[0]
+    assert process.returncode == 75, output
+    taken = record(folder)["warm_start"]["step"]
+    assert 6 <= taken < 60
+
+    exit_code, output = train(folder, "--resume")
+    assert exit_code == 0, output
+    assert "resumed from checkpoint-0\n" in output
+    assert trained_lines(folder) == trained_lines(whole)
+    assert weights(folder) == weights(whole) != {}
+
+
+def test_two_processes_take_the_steps_of_one(make_plan: Make, trained: Train, tmp_path: Path) -> None:
+    alone = finished(trained, warm_plan(make_plan, "full"), tmp_path / "alone")
+    plan = warm_plan(make_plan, "full", {"per_device_train_batch_size": 4, "gradient_accumulation_steps": 2})
+    plan["batch"].update(micro_batch=4, accumulation=2, steps_per_generation=2)
+    plan["arguments"]["GRPOConfig"]["steps_per_generation"] = 2
+    plan["world"].update(num_processes=2, strategy="ddp")
+    plan["expect"]["world_size"] = 2
+    whole = finished(trained, plan, tmp_path / "whole", ranks=2)
+
+    assert losses(whole.folder) == pytest.approx(losses(alone.folder), abs=1e-6)
+    assert furthest(whole.folder, alone.folder) < 1e-5
+
+    again = killed_after(whole.folder, 0, tmp_path / "again")
+    done = trained(plan, folder=again, resume=True, ranks=2)
+    assert done.exit_codes == [0, 0], done.output
+    assert trained_lines(again) == trained_lines(whole.folder)
+    assert weights(again) == weights(whole.folder) != {}
+
+
+ZERO_YAML = """\
+compute_environment: LOCAL_MACHINE
+distributed_type: DEEPSPEED
+num_machines: 1
+num_processes: 2
+machine_rank: 0
+main_process_port: 0
+use_cpu: true
+deepspeed_config: {deepspeed_config_file: deepspeed.json, zero3_init_flag: %s}
+"""
+
+
+@pytest.mark.parametrize("stage", [2, 3])
+@pytest.mark.usefixtures("warm")
+def test_sharded_processes_take_the_steps_of_one(
+    stage: int, make_plan: Make, make_run: Callable[..., Path], trained: Train, tmp_path: Path
+) -> None:
+    alone = finished(trained, warm_plan(make_plan, "full"), tmp_path / "alone")
+    plan = warm_plan(make_plan, "full", {"per_device_train_batch_size": 4, "gradient_accumulation_steps": 2})
+    plan["batch"].update(micro_batch=4, accumulation=2, steps_per_generation=2)
+    plan["arguments"]["GRPOConfig"]["steps_per_generation"] = 2
+    plan["world"] = planned_world(num_processes=2, strategy=f"zero{stage}")
+    plan["expect"].update(world_size=2, deepspeed_stage=stage)
+    plan["shims"] = {"deepspeed_shm": True}
+    folder = make_run(plan)
+    auto = ("train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps", "gradient_clipping")
+    zero = {"stage": stage, **({"stage3_param_persistence_threshold": 0} if stage == 3 else {})}
+    how = {**dict.fromkeys(auto, "auto"), "zero_optimization": zero}
+    (folder / "deepspeed.json").write_text(json.dumps(how))
+
+    exit_code, output = launch(folder, ZERO_YAML % ("true" if stage == 3 else "false"))
+
+    assert exit_code == 0, output
+    assert losses(folder) == pytest.approx(losses(alone.folder), abs=1e-5)
+
+
+LONG = [
+    {"question": "1+1=", "answer": "2" * 9},
+    {"question": "2+2=", "answer": ""},
+    {"question": "3+3=", "answer": "6"},
+]
+
+
+def test_answers_that_generation_could_not_give_are_named(make_plan: Make, trained: Train, tmp_path: Path) -> None:
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text("".join(json.dumps(row) + "\n" for row in [*LONG, *[LONG[-1]] * 5]))
+    plan = warm_plan(make_plan, "full", {"max_steps": 1}, data=planned_data(rows))
+    done = finished(trained, plan, tmp_path / "run")
+
+    assert "warm start without 2 rows: " in done.output
+    assert "the answer of row 1 has 10 tokens with its end, more than max_completion_length 6" in done.output
+    assert "the answer of row 2 is empty" in done.output
+    assert done.record["warm_start"] | {"rows": 8, "left_out": 2} == done.record["warm_start"]
+
+    rows.write_text("".join(json.dumps(row) + "\n" for row in LONG[:2] * 4))
+    (tmp_path / "none").mkdir()
+    refused = trained(plan, folder=tmp_path / "none")
+    assert refused.exit_code == 3
+    assert "no gold answer of warm_start.answer can be trained" in refused.output
+
+
+def finished(trained: Train, plan: Changes, folder: Path, **request: Any) -> Trained:
+    folder.mkdir()
+    done = trained(plan, folder=folder, **request)
+    assert done.exit_code == 0, done.output
+    return done
+
+
+def losses(folder: Path) -> list[float]:
+    return [line["loss"] for line in events(folder, "warm_start")]
+
+
+def furthest(folder: Path, other: Path) -> float:
+    """The largest difference of the weights after the warm start."""
+    name = "checkpoints/checkpoint-0/model.safetensors"
+    first, second = load_file(folder / name), load_file(other / name)
+    return max(float((first[key] - second[key]).abs().max()) for key in first)
