@@ -11,6 +11,7 @@ from grpo_recipes.worker._shared.prefill import Prefill
 from grpo_recipes.worker._shared.replacing import Refused
 from grpo_recipes.worker.data.chosen_rows import chooses, counts_tokens
 from grpo_recipes.worker.data.dataset import choose_rows, load_rows, render_rows
+from grpo_recipes.worker.data.gold_rows import WHERE, with_answers
 from grpo_recipes.worker.data.images import refuse_no_images
 from grpo_recipes.worker.data.prompt_tokens import PromptTokens, training_template
 from grpo_recipes.worker.data.unreadable_rows import ENVIRONMENT, check_environments, check_prompts
@@ -41,13 +42,12 @@ from grpo_recipes.worker.preflight.guesses import judge_guess, untried
 from grpo_recipes.worker.preflight.host import Request
 from grpo_recipes.worker.preflight.look_at_tokenizer import look_at_tokenizer
 from grpo_recipes.worker.preflight.read_play import has_tools, play, play_rows
+from grpo_recipes.worker.preflight.tokenize_golds import tokenize_golds
 from grpo_recipes.worker.preflight.trials import Trials, trials
 from grpo_recipes.worker.user_code.judge import Judge
 
 # Maximum rows to render, and seconds for counting their prompts' tokens; more are sampled.
-MOST_ROWS = 100_000
-COUNTING_S = 20.0
-MOST_COUNTED = 20_000
+MOST_ROWS, COUNTING_S, MOST_COUNTED = 100_000, 20.0, 20_000
 
 
 def look(plan: Plan, folder: Path, options: Options) -> Seen:
@@ -66,6 +66,8 @@ def look(plan: Plan, folder: Path, options: Options) -> Seen:
             _play(inputs, inputs.data, folder)
         _look_at_prompts(inputs, inputs.data)
         _look_at_rewards(inputs, inputs.data, folder)
+        if plan.warm_start is not None:
+            tokenize_golds(inputs, _rows(inputs, with_answers(plan), WHERE, folder, tokens), tokens)
     for evaluation in sets:
         if evaluation.name:
             _look_at_set(inputs, evaluation, folder)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from grpo_recipes.worker._shared.inputs import IMAGES, decode_images
+from grpo_recipes.worker.data.gold_rows import GoldRow
 from grpo_recipes.worker.data.unreadable_rows import ENVIRONMENT
 from grpo_recipes.worker.preflight._shared.reward_seen import (
     GOLDS,
@@ -26,7 +27,7 @@ MOST_CHARACTERS = 1500
 
 def summarize(inputs: Seen) -> dict[str, Any]:
     """Returns, as JSON values, lines of (name, text), example prompts, and rewards by kind of completion."""
-    lines = [*_data(inputs), *_prompts(inputs), *_ends(inputs), *_environment(inputs)]
+    lines = [*_data(inputs), *_prompts(inputs), *_ends(inputs), *_golds(inputs), *_environment(inputs)]
     lines += [("not tried", text) for text in inputs.untried]
     rewards = [_reward(reward) for reward in inputs.rewards]
     return {
@@ -116,6 +117,17 @@ def _ends(inputs: Seen) -> list[tuple[str, str]]:
         where = f", also in {inside} of {len(inputs.texts)} prompts, which are not searched" if inside else ""
         lines.append(("stop", f"{stop!r}, {count} token{'s' if count != 1 else ''}{where}"))
     return lines
+
+
+def _golds(inputs: Seen) -> list[tuple[str, str]]:
+    """Returns the lengths of the gold completions of a warm start, and the first one as it is trained."""
+    golds = [gold.completion for gold in inputs.golds if isinstance(gold, GoldRow)]
+    if not golds or inputs.plan.warm_start is None:
+        return []
+    low, high = (choose(map(len, golds)) for choose in (min, max))
+    text = cut(inputs.tokenizer.decode(golds[0], skip_special_tokens=False), 200)
+    steps = inputs.plan.warm_start.steps
+    return [("warm start", f"{steps} steps on answers of {low} to {high} tokens"), ("", f"such as {text!r}")]
 
 
 def _examples(inputs: Seen) -> list[dict[str, Any]]:

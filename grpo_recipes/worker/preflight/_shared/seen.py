@@ -10,6 +10,7 @@ from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.plan_machine import Batch
 from grpo_recipes.worker.data.chosen_rows import LeftOut
+from grpo_recipes.worker.data.gold_rows import GoldRow
 from grpo_recipes.worker.preflight._shared.reward_seen import JudgeSeen, RewardSeen
 from grpo_recipes.worker.preflight._shared.tools_seen import ToolsSeen
 
@@ -95,7 +96,7 @@ class Seen:
     tools_of: of several environments, by name, {} without. held_out: each set, as far as it loads. rewards_of_sets: by
     section of each named set, the rewards that score it, called on its first row. prefills: what each prompt of the
     sample contains of its answer. disliked: guessed right answers, by name of the reward that reads them and gives them
-    the least. untried: rewards that were not called with right answers, and why.
+    the least. untried: rewards that were not called with right answers, and why. golds: of the sample, of a warm start.
     """
 
     plan: Plan
@@ -128,6 +129,7 @@ class Seen:
     prefills: list[str] = field(default_factory=list)
     disliked: dict[str, str] = field(default_factory=dict)
     untried: list[str] = field(default_factory=list)
+    golds: list[GoldRow | str] = field(default_factory=list)
 
 
 def chat_template_kwargs(inputs: Seen) -> dict[str, Any]:
