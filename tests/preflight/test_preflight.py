@@ -350,3 +350,17 @@ def test_code_that_was_not_allowed_does_not_run(sums: Path, tmp_path: Path) -> N
     assert done.returncode == 2
     assert "--allow-code" in done.stderr
     assert not marker.exists()
+
+
+def test_gold_answers_are_shown_as_a_warm_start_trains_them(preflight: Preflight, tmp_path: Path) -> None:
+    warm_start = {"steps": 5, "answer": "{{ answer }}", "learning_rate": 1e-3}
+    recipe: dict[str, Any] = {"extends": str(QUICKSTART), "warm_start": warm_start, "evaluation": None}
+    (tmp_path / "recipe.yaml").write_text(json.dumps(recipe))
+    shown = preflight("recipe.yaml").out
+    line = r"^warm start  5 steps on answers of 3 to 4 tokens\n +such as '\d+<\|im_end\|>'$"
+    assert re.search(line, shown, re.MULTILINE), shown
+
+    recipe["generation"] = {"max_completion_length": 3}
+    (tmp_path / "recipe.yaml").write_text(json.dumps(recipe))
+    (message,) = preflight("recipe.yaml", "--json").said()["PFL068", "warm_start.answer"]
+    assert re.fullmatch(r"the gold answers of \d+ of 32 rows cannot be trained", message)
