@@ -6,7 +6,6 @@ import random
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +24,6 @@ from transformers import (
     TrainerCallback,
     set_seed,
 )
-from transformers.integrations import is_deepspeed_zero3_enabled
 from transformers.utils import GENERATION_CONFIG_NAME
 from trl import GRPOConfig
 
@@ -40,11 +38,12 @@ from grpo_recipes.worker._shared.planned import (
     own_model_folder,
     trust_remote_code,
 )
-from grpo_recipes.worker._shared.replacing import refuse_unknown_member, replace, replace_temporarily
+from grpo_recipes.worker._shared.replacing import replace, replace_temporarily
 from grpo_recipes.worker.data.images import decoding
 from grpo_recipes.worker.data.templates import refuse_endless_template
 from grpo_recipes.worker.model.adapters import refuse_costly_adapter
 from grpo_recipes.worker.model.own_model import continue_adapter, write_model, write_own_model
+from grpo_recipes.worker.model.saved_names import save_by_the_names_of_its_files
 from grpo_recipes.worker.serving.health import server_arguments
 from grpo_recipes.worker.trainer.observed import ObservedTrainer
 from grpo_recipes.worker.vllm.engine import build_as_planned, seed_generations
@@ -96,32 +95,10 @@ def build_trainer(
     if plan.ancestor is not None and plan.ancestor.use == "continue":
         continue_adapter(trainer, plan.ancestor)
     seed_generations(trainer)
-    _save_by_the_names_of_its_files(base_model(trainer, trainer.model))
+    save_by_the_names_of_its_files(base_model(trainer, trainer.model))
     for printing in (PrinterCallback, ProgressCallback):
         trainer.remove_callback(printing)
     return trainer
-
-
-_RENAMINGS = "_weight_conversions"
-
-
-def _save_by_the_names_of_its_files(model: Any) -> None:
-    """Forgets the renamings of weights that loading did not need, as transformers does without ZeRO-3.
-
-    transformers 5.23.0 reverses the renamings that it keeps when it saves. ZeRO-3 keeps all that it has for a family:
-    LLaVA-NeXT and Gemma 3 were written with names that their files never had, such as `language_model.model.model`.
-    """
-    if not is_deepspeed_zero3_enabled() or find_spec("transformers.core_model_loading") is None:
-        return
-    from transformers.core_model_loading import WeightTransform, revert_weight_conversion
-
-    if not hasattr(WeightTransform, "was_used"):
-        return  # before transformers 5.8, which keep all of them without ZeRO-3, too
-    if _RENAMINGS not in revert_weight_conversion.__code__.co_consts:
-        raise refuse_unknown_member(f"saving does not read {_RENAMINGS}", "transformers, core_model_loading.py")
-    # A model whose family has no renamings has no such value.
-    known = vars(model).get(_RENAMINGS, [])
-    setattr(model, _RENAMINGS, [entry for entry in known if entry.was_used()])
 
 
 def _quantization(plan: Plan, arguments: Any) -> dict[str, Any]:
