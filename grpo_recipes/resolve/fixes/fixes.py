@@ -46,15 +46,15 @@ def fixes(resolution: Resolution, text: str, again: Again, *, asked: Callable[[F
 
     Each is tried; a fix that leaves more errors than before, or its own finding, is skipped. Mistakes that a fix
     uncovers, such as another program's key in a section that was moved, are fixed too. Suggestions are tried, too, so
-    that none is announced in vain.
+    that none is announced without success.
     """
     made = _all_passes(resolution, text, again, asked)
     if not made.suggested:
         return made
     tried = _all_passes(made.after, made.text, again, lambda finding: True)
-    vain = tuple(finding for finding in made.suggested if finding not in tried.fixed)
-    suggested = tuple(finding for finding in made.suggested if finding not in vain)
-    return replace(made, suggested=suggested, left=(*vain, *made.left))
+    impossible = tuple(finding for finding in made.suggested if finding not in tried.fixed)
+    suggested = tuple(finding for finding in made.suggested if finding not in impossible)
+    return replace(made, suggested=suggested, left=(*impossible, *made.left))
 
 
 def _all_passes(resolution: Resolution, text: str, again: Again, asked: Callable[[Finding], bool]) -> Fixes:
