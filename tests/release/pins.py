@@ -77,9 +77,10 @@ def complete_lock() -> list[str]:
         for name, version in installed.items()
         if canonicalize_name(name) not in pins and canonicalize_name(name) not in others
     ]
-    head, *lines = LOCK.read_text(encoding="utf-8").splitlines()
-    lines = sorted([*lines, *added], key=str.lower)
-    LOCK.write_text("\n".join([head, *lines]) + "\n", encoding="utf-8")
+    if added:
+        head, *lines = LOCK.read_text(encoding="utf-8").splitlines()
+        lines = sorted([*lines, *added], key=str.lower)
+        LOCK.write_text("\n".join([head, *lines]) + "\n", encoding="utf-8")
     return added
 
 

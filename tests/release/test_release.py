@@ -9,7 +9,7 @@ from changes import member_change, methods_in, path_in_wheel
 from collect_facts import digests_of, package_texts, requirements_of
 from pins import moved_texts, moved_windows, pinned_release
 from rehearsal import DEFAULT, FIELD, METHOD, rehearsed_wheel
-from release_of import main
+from release_of import PACKAGES, READ_ONLY, main
 
 from grpo_recipes.facts.facts import DIGESTS
 from grpo_recipes.facts.released.requirements import TABLE as REQUIREMENTS
@@ -105,6 +105,12 @@ def test_a_newer_release_is_added_to_the_tables(rehearsed: tuple[str, Path]) -> 
 )
 def test_windows_hold_the_release_and_end_before_the_next(text: str, package: str, version: str, moved: str) -> None:
     assert moved_windows(text, package, version) == moved
+
+
+@pytest.mark.parametrize("package", [name for name in PACKAGES if name not in READ_ONLY])
+def test_the_windows_of_the_project_are_those_of_the_tested_release(package: str) -> None:
+    text = Path("pyproject.toml").read_text(encoding="utf-8")
+    assert moved_windows(text, package, pinned_release(package)) == text and f'"{package}>=' in text
 
 
 @pytest.mark.parametrize(
