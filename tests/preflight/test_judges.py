@@ -62,6 +62,16 @@ def test_a_judge_is_asked_once_and_shown(judged: Callable[..., Answer]) -> None:
 CASES: dict[str, tuple[Any, dict[str, Any], list[str]]] = {
     "no score": (lambda body: "yes", {}, ["its answer to row ", "no score in 'yes'"]),
     "a score outside": (lambda body: "80", {}, ["has no score", "the score 80 is not between 0 and 10"]),
+    "a score on the prompt's scale": (
+        lambda body: "7",
+        {"prompt": "{{ completion }} How good is it, from 0 to 10?", "scale": [0, 1]},
+        ["the score 7 is not between 0 and 1", "scale: [0, 10], as the prompt asks"],
+    ),
+    "a score outside of both": (
+        lambda body: "80",
+        {"prompt": "{{ completion }} How good is it, 0-10?"},
+        ["the score 80 is not between 0 and 10", "a prompt that asks for only the number"],
+    ),
     "a wrong key": (
         lambda body: (401, {}, b'{"error": {"message": "unknown key"}}'),
         {},
@@ -98,7 +108,7 @@ def test_each_judge_that_gives_no_score_is_one_error(judged: Callable[..., Answe
     assert answer.code == 2, answer.out + answer.err
     assert {(finding["rule"], finding["severity"]) for finding in answer.findings} == {("PFL039", "error")}
     keys = [f"rewards[{place}].judge" for place in range(1, len(CASES) + 1)]
-    assert sorted(finding["key"] for finding in answer.findings) == keys
+    assert {finding["key"] for finding in answer.findings} == {*keys}
     for finding in answer.findings:
         case, (_, _, words) = [*CASES.items()][keys.index(finding["key"])]
         text = " ".join([finding["message"], *finding["because"], finding["fix"] or ""])

@@ -113,6 +113,11 @@ def test_right_answers_that_are_cut_off_are_named(answers: list[str], message: s
         (["49.0", "7.5"], "What is 40.0 + 9?", None),
         (["yes", "Yes", "yes", "no"], "Is it?", ["yes", "yes", "yes", "no"]),
         (["a1", "A1"], "Which cell?", None),
+        (["yes", "no"], "Is it? Answer Yes or No.", ["Yes", "No"]),
+        (["Positive", "Negative"], "Answer positive or negative.", ["positive", "negative"]),
+        (["yes", "no"], "Is it? Say yes or no. Yes?", None),
+        (["Yes", "No"], "Give no reason. Is it?", None),
+        (["A", "B"], "Is it a or b?", None),
         (["3", "-3"], "How many?", None),
     ],
 )

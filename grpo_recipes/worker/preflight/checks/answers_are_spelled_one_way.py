@@ -1,8 +1,9 @@
 """Right answers are spelled as the prompts and other right answers are.
 
 What: right answers with a second spelling in use: 1,849 where other rows or the prompts have 1849, 12,5 and 12.5, a
-minus sign and a hyphen, 2.0 where no prompt has a number in .0 or asks for decimals, Positive and positive. They are
-tried in both spellings, and reported if a reward pays only one; the reward `accuracy` compares numbers.
+minus sign and a hyphen, 2.0 where no prompt has a number in .0 or asks for decimals, Positive and positive, yes where
+every prompt asks for Yes or No. They are tried in both spellings, and reported if a reward pays only one; the reward
+`accuracy` compares numbers.
 Why: a model writes what the prompts and most right answers show, and is scored as wrong in the other rows. `datasets`
 reads 2 as 2.0 if another row has 2.5, and a template writes 2.0.
 Fix: write the answers as strings in the data file, convert them in the template, or accept both in the reward.

@@ -9,12 +9,15 @@ Fix: follow the message; ask for the score in a form that judge.score finds, suc
 Example: reward judge: its answer to row 12 has no score
 """
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from grpo_recipes.contract.findings.finding import Finding, mistake
 from grpo_recipes.worker.preflight._shared.seen import Seen
 
 ID = "PFL039"
+RANGE = re.compile(r"(?<![\w.-])(\d{1,3}) ?(?:to|and|-|\u2013) ?(\d{1,3})(?!\w|\.\d)")
 
 
 def check(inputs: Seen) -> Iterator[Finding]:
@@ -28,5 +31,14 @@ def check(inputs: Seen) -> Iterator[Finding]:
                 f"reward {judge.name}: its answer to row {inputs.data.number(inputs.sample[0])} has no score",
                 path,
                 because=judge.why,
-                fix="a prompt that asks for only the number, or a judge.score that matches the answer",
+                fix=_scale_in(inputs.plan.rewards[judge.index].kwargs)
+                or "a prompt that asks for only the number, or a judge.score that matches the answer",
             )
+
+
+def _scale_in(judge: Mapping[str, Any]) -> str | None:
+    """Returns the last scale that the judge's prompt names, such as "0 to 10", if the recipe has a different one."""
+    named = [[int(low), int(high)] for low, high in RANGE.findall(judge["prompt"]) if int(low) < int(high)]
+    if not named or judge["scale"] is None or named[-1] == [*judge["scale"]]:
+        return None
+    return f"scale: {named[-1]}, as the prompt asks"
