@@ -178,7 +178,9 @@ def _try_options(context: Context, path: Path, name: str, options: dict[str, obj
         return
     if problem is not None:
         why = ["it raises ValueError at the first reward, after the first generation"]
-        yield _at(context, path, f"reward {name} refuses its options: {problem}", because=why)
+        is_longer = problem.startswith("soft_punish_cache") and "is more than" in problem
+        fix = "soft_punish_cache: a fifth of max_completion_len, as in DAPO" if is_longer else None
+        yield _at(context, path, f"reward {name} refuses its options: {problem}", because=why, fix=fix)
 
 
 def _python(context: Context, path: Path, reward: dict[str, object]) -> Iterator[Finding]:

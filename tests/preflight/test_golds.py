@@ -13,7 +13,7 @@ from grpo_recipes.worker.preflight._shared.reward_seen import Call, RewardSeen
 from grpo_recipes.worker.preflight._shared.seen import Options, Seen
 from grpo_recipes.worker.preflight.checks import rewards_teach
 from grpo_recipes.worker.preflight.golds import columns_read, find_gold
-from grpo_recipes.worker.preflight.guesses import judge_guess, untried
+from grpo_recipes.worker.preflight.guesses import judge_guess, unknown_names, untried
 from grpo_recipes.worker.preflight.trials import trials
 
 OPTIONS = Options(4, 1.0, None, 1, None, 3.0, 1, True, Batch(32, 4, 4, 8, 16))
@@ -97,6 +97,24 @@ def test_a_reward_that_likes_its_guess_least_is_named() -> None:
     assert (
         named(_judged(LEAST, column="rejected")) == named(_judged(PAID)) == named(_judged(PAID | {"gold": 0.2})) == []
     )
+
+
+@pytest.mark.parametrize(
+    ("parameters", "body", "unknown"),
+    [
+        ("completions", "kwargs.get('ground_truth')", ["ground_truth"]),
+        ("completions, answer=None", "answer", ["answer"]),
+        ("completions, tolerance=0.1", "kwargs.get('trainer_state')", []),
+        ("completions, tolerance=0.1", "kwargs.get('solution', kwargs.get('answer'))", None),
+    ],
+)
+def test_a_name_that_no_row_has_is_known(tmp_path: Path, parameters: str, body: str, unknown: list[str] | None) -> None:
+    reward = _reward(tmp_path, f"{parameters}, **kwargs", f"return {body}")
+    names = tuple(word.partition("=")[0] for word in parameters.split(", "))
+    seen = Seen(SimpleNamespace(rewards=[reward]), OPTIONS, reference="solution")  # type: ignore[arg-type]
+    seen.rewards = [RewardSeen(0, reward.name, "python", 1.0, (), names)]
+    row = {"prompt": "a", "solution": "b"}
+    assert unknown_names(seen, row, tmp_path).get(reward.name) == unknown
 
 
 def test_what_no_right_answer_is_known_for_is_listed(tmp_path: Path) -> None:

@@ -391,7 +391,10 @@ def test_a_number_that_is_compared_with_a_text_is_named() -> None:
     )
     seen.rewards = [_judged(values)]
     (fault,) = rewards_teach.check(seen)
-    assert fault.fix is not None and "number" not in fault.fix
+    assert str(fault.fix).startswith("solution is the text '2', which equals no number; compare a right answer")
+    seen.unknown_names = {"mine": ["ground_truth"]}
+    (fault,) = rewards_teach.check(seen)
+    assert fault.fix == "mine reads ground_truth, which the rows lack; their columns are answer, solution"
 
 
 @pytest.mark.stack

@@ -186,6 +186,16 @@ def test_a_null_is_shown_as_one(tmp_path: Path) -> None:
         prepared(data_of(tmp_path, NULL[5:6], filter="{{ level is not none }}"))
 
 
+@pytest.mark.parametrize(
+    ("filter", "is_named"),
+    [("{{ level == 9 }}", True), ("{{ level in [8, 9] }}", True), ("{{ level == '9' }}", False)],
+)
+def test_a_text_that_is_compared_with_a_number_is_named(tmp_path: Path, filter: str, is_named: bool) -> None:
+    with pytest.raises(Refused) as refused:
+        prepared(data_of(tmp_path, filter=filter))
+    assert ("row 1: the filter is False, level '1' is a text, which equals no number" in str(refused.value)) == is_named
+
+
 def test_a_filter_that_takes_too_much_is_ended(tmp_path: Path) -> None:
     with pytest.raises(Refused, match=r"the filter fails on row 1(?s:.*)MiB of memory"):
         prepared(data_of(tmp_path, filter="{{ level * 10**10 != '' }}"))

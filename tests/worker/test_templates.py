@@ -81,6 +81,15 @@ def test_a_row_that_cannot_fill_a_template_is_named(planned: Data, because: str)
     assert lines[3] == "  = because: the row has the columns answer, missing, prompt, question"
 
 
+@pytest.mark.parametrize(("kind", "is_csv"), [("csv", True), ("json", False)])
+def test_a_null_of_a_csv_file_may_be_a_word(kind: str, is_csv: bool) -> None:
+    with pytest.raises(Refused) as refused:
+        rendered(dataclasses.replace(data(prompt="{{ missing }}"), format=kind), ROW, 0)
+    text = str(refused.value)
+    assert ("words such as None, NA and null are null" in text) == is_csv
+    assert "= fix: write a text for null: {{ missing or 'None' }}; or" in text
+
+
 def test_a_template_that_is_none_is_refused_before_any_row() -> None:
     with pytest.raises(Refused, match=r"^evaluation\.columns\.solution: not a jinja2 template"):
         rows_renderer(data(columns={"solution": "{{ answer"}), "evaluation")

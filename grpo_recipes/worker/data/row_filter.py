@@ -1,5 +1,6 @@
 """Applies `dataset.filter`, an expression in the templates' language, to many rows at once."""
 
+import re
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
@@ -110,8 +111,17 @@ class RowFilter:
 
     def reason(self, values: tuple[Any, ...]) -> str:
         """Returns why a row is left out, with the values that were read."""
-        shown = (f"{name} {repr(value)[:_LONGEST_VALUE]}" for name, value in zip(self.reads, values, strict=True))
+        shown = (
+            f"{name} {repr(value)[:_LONGEST_VALUE]}{self._why_never(name, value)}"
+            for name, value in zip(self.reads, values, strict=True)
+        )
         return ", ".join(["the filter is False", *shown])
+
+    def _why_never(self, name: str, value: Any) -> str:
+        """Returns that a text which the filter compares with a number never equals it."""
+        with_number = rf"\b{re.escape(name)}\s*(?:==|in\s*[\[(])\s*-?\d"
+        is_text = isinstance(value, str) and re.search(with_number, self._text) is not None
+        return " is a text, which equals no number" if is_text else ""
 
     def _answer(self, rows: Sequence[tuple[Any, ...]]) -> list[bool]:
         """Returns the answer for each row. Raises _NoAnswer, and what the expression raises."""

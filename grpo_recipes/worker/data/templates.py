@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -17,6 +18,8 @@ Row = Mapping[str, Any]
 Made = TypeVar("Made")
 LONGEST_TEXT = 4 << 20
 """Maximum characters of a prompt or column, about as many as fit in a context of a million tokens."""
+NULL = "an expression in it is null for this row"
+IN_CSV = "in a CSV file, an empty cell and words such as None, NA and null are null"
 LONGEST_POWER_BITS = 4096
 ROWS_AT_ONCE = 32
 
@@ -88,11 +91,20 @@ def rows_renderer(data: Data, where: str) -> Callable[[Mapping[str, Sequence[Any
             except (Exception, TooMuch) as problem:  # a template may raise anything
                 has = f"the row has the columns {', '.join(sorted(columns))}"
                 message = f"{path_text(path)}: row {indices[len(made)] + 1} cannot fill the template"
-                refusal = mistake(message, seen=[_template(sources[path])], because=[str(problem), has], path=path)
+                why, fix = [str(problem), has], None
+                if str(problem) == NULL and (name := _name_of_null(rows[len(made)], sources[path])) is not None:
+                    why += [IN_CSV] if data.format == "csv" else []
+                    fix = f"write a text for null: {{{{ {name} or 'None' }}}}; or filter: {{{{ {name} is not none }}}}"
+                refusal = mistake(message, seen=[_template(sources[path])], because=why, fix=fix, path=path)
                 raise Refused(refusal) from problem
         return {name: [row[name] for row in made] for name in (*data.columns, "prompt")}
 
     return render
+
+
+def _name_of_null(row: Row, template: str) -> str | None:
+    """Returns the first column of the template that is null in the row."""
+    return next((name for name, value in row.items() if value is None and re.search(rf"\b{name}\b", template)), None)
 
 
 def _new_columns(data: Data, where: str, texts: Mapping[Path, str], row: Row, index: int) -> dict[str, Any]:
@@ -147,7 +159,7 @@ def _template(text: str) -> str:
 def refuse_null(_: object, value: object) -> object:
     """Raises for a null, which would become the word None in a prompt."""
     if value is None:
-        raise ValueError("an expression in it is null for this row")
+        raise ValueError(NULL)
     return value
 
 

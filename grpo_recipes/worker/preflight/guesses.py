@@ -8,7 +8,7 @@ from grpo_recipes.contract.findings.wording import join_items
 from grpo_recipes.worker.preflight._shared.reward_seen import GARBAGE, GOLDS, OTHER, RewardSeen, by_case, mean
 from grpo_recipes.worker.preflight._shared.seen import Seen
 from grpo_recipes.worker.preflight._shared.tokens import KEPT_COLUMNS, names_from_trl
-from grpo_recipes.worker.preflight.golds import columns_read
+from grpo_recipes.worker.preflight.golds import REFERENCES, columns_read
 from grpo_recipes.worker.preflight.trials import Trials
 
 # Columns that a completion should not have, by their names.
@@ -36,6 +36,20 @@ def _preference(reward: RewardSeen) -> int:
     if not golds or OTHER not in means or len({*golds, *others}) == 1:
         return 0
     return 1 if max(golds) > max(others) else -1 if max(golds) < min(others) else 0
+
+
+def unknown_names(inputs: Seen, row: dict[str, Any], user: Path) -> dict[str, list[str]]:
+    """Returns what functions that read no right answer read instead, although the rows have no such column.
+
+    A parameter with a different name than a right answer may be an option with a default.
+    """
+    known = {*row, *KEPT_COLUMNS, *names_from_trl(), "environments", "prefills"}
+    unknown = {}
+    for reward, called in zip(inputs.plan.rewards, inputs.rewards, strict=True):
+        read = columns_read(reward, user) if reward.kind == "python" else frozenset[str]()
+        if inputs.reference not in read:
+            unknown[reward.name] = sorted(read - known - ({*called.parameters} - {*REFERENCES}))
+    return unknown
 
 
 def untried(inputs: Seen, row: dict[str, Any], user: Path) -> list[str]:

@@ -38,7 +38,7 @@ from grpo_recipes.worker.preflight._shared.tokens import (
 )
 from grpo_recipes.worker.preflight._shared.tools_seen import PLAYED, concatenate, in_rows
 from grpo_recipes.worker.preflight.checks import environment_resets, rows_can_be_used
-from grpo_recipes.worker.preflight.guesses import judge_guess, untried
+from grpo_recipes.worker.preflight.guesses import judge_guess, unknown_names, untried
 from grpo_recipes.worker.preflight.host import Request
 from grpo_recipes.worker.preflight.look_at_tokenizer import look_at_tokenizer
 from grpo_recipes.worker.preflight.read_play import has_tools, play, play_rows
@@ -205,7 +205,8 @@ def _look_at_rewards(inputs: Seen, data: Rows, folder: Path) -> None:
         )
         inputs.rewards.append(_try(request, index, folder, inputs.options.memory_limit))
     judge_guess(inputs, made)
-    inputs.untried = untried(inputs, rows[0], user) if rows else []
+    if rows:
+        inputs.untried, inputs.unknown_names = untried(inputs, rows[0], user), unknown_names(inputs, rows[0], user)
 
 
 def _ask(reward: Reward, index: int, rows: list[dict[str, Any]], made: Trials) -> JudgeSeen:

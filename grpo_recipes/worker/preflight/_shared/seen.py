@@ -97,6 +97,7 @@ class Seen:
     section of each named set, the rewards that score it, called on its first row. prefills: what each prompt of the
     sample contains of its answer. disliked: guessed right answers, by name of the reward that reads them and gives them
     the least. untried: rewards that were not called with right answers, and why. golds: of the sample, of a warm start.
+    unknown_names: what each function reads as columns that the rows lack.
     """
 
     plan: Plan
@@ -130,6 +131,7 @@ class Seen:
     disliked: dict[str, str] = field(default_factory=dict)
     untried: list[str] = field(default_factory=list)
     golds: list[GoldRow | str] = field(default_factory=list)
+    unknown_names: dict[str, list[str]] = field(default_factory=dict)
 
 
 def chat_template_kwargs(inputs: Seen) -> dict[str, Any]:

@@ -19,9 +19,11 @@ Example: reward accuracy gives 0 to every completion, right, empty or garbage
 """
 
 import math
+import re
 from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding, Patch, mistake, warning
+from grpo_recipes.contract.findings.wording import join_items
 from grpo_recipes.worker.preflight._shared.reward_seen import (
     GARBAGE,
     GOLD,
@@ -37,6 +39,7 @@ from grpo_recipes.worker.preflight._shared.seen import Seen
 from grpo_recipes.worker.preflight.checks import completions_have_the_shape, rewards_catch_no_mistakes
 
 ID = "PFL024"
+NUMBER = re.compile(r"-?\d+(\.\d+)?")
 
 
 def check(inputs: Seen) -> Iterator[Finding]:
@@ -118,7 +121,13 @@ def _fix_of_constant(inputs: Seen, reward: RewardSeen) -> str:
         if reward.kind == "python" and name in reward.parameters and isinstance(value, int | float):
             text = f'columns: {{{name}: "{{{{ {name} }}}}"}} under dataset, which makes it text'
             return f"{name} is the number {value}, which equals no text: {text}; or compare it with str({name})"
-    return f"compare a right answer with what {reward.name} looks for; the prompts and right answers are shown above"
+    if unknown := inputs.unknown_names.get(reward.name):
+        names = join_items([name for name in first if name != "prompt"])
+        return f"{reward.name} reads {join_items(unknown)}, which the rows lack; their columns are {names}"
+    hint, gold = "", str(first.get(inputs.reference or "", ""))
+    if reward.kind == "python" and isinstance(first.get(inputs.reference or ""), str) and NUMBER.fullmatch(gold):
+        hint = f"{inputs.reference} is the text {gold!r}, which equals no number; "
+    return f"{hint}compare a right answer with what {reward.name} looks for; both are shown above"
 
 
 def _expects_more_than_garbage(inputs: Seen, reward: RewardSeen) -> bool:
