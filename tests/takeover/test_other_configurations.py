@@ -429,3 +429,10 @@ def test_what_a_plugin_of_axolotl_does_is_refused_with_its_reason(tmp_path: Path
     assert row(one, "special_tokens").fate == "emulated"
     other = taken(tmp_path, AXOLOTL + "special_tokens: {eos_token: <end>}\n", "trl==1.8.0")
     assert row(other, "special_tokens").fate == "refused"
+
+
+def test_a_supervised_stage_names_the_warm_start(tmp_path: Path) -> None:
+    """Its files have a stage each; one without rl trains on answers, as SFTConfig does."""
+    assert row(taken(tmp_path, AXOLOTL.replace("rl: grpo\n", "")), "rl").where == ("warm_start",)
+    of_trl = row(taken(tmp_path, as_yaml(completion_only_loss=True)), "completion_only_loss")
+    assert "warm_start" in of_trl.because

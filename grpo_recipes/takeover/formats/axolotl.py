@@ -37,6 +37,8 @@ def as_trl_keys(values: dict[str, object], draft: Draft) -> Given:
     for name, today in {**key_names_of("axolotl"), **tables["renamed"], **same}.items():
         if name in file:
             _hand_on(file, flat, name, today)
+    if "rl" not in file:
+        file.add_row("rl", "emulated", "warm_start", "without rl it trains on answers; warm_start does before GRPO")
     row = algorithm_row(file.values.get("rl")) if file.values.get("rl") == "gdpo" else None
     if row is not None:
         flat.values = row["set"] | flat.values

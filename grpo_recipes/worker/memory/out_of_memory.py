@@ -184,7 +184,8 @@ def _learns_the_same_in_shards(plan: Plan) -> bool:
 def half_at_once(plan: Plan, phase: Phase, step: int) -> tuple[Patch, ...]:
     """Returns half the micro-batch if the recipe allows a restart with it, it helps, and nothing was trained yet."""
     asked = any(setting.key == ON_OUT_OF_MEMORY and setting.value == "halve" for setting in plan.settings)
-    if not asked or step != 1 or phase not in ("update", "score") or plan.batch.micro_batch % 2:
+    is_first = phase == "warm_start" or (step == 1 and phase in ("update", "score"))
+    if not asked or not is_first or plan.batch.micro_batch % 2:
         return ()
     return (Patch(MICRO_BATCH, plan.batch.micro_batch // 2),)
 
