@@ -133,7 +133,8 @@ def warm_start_text(record: RunRecord) -> str:
     if step is None or first is None or last is None:
         return ""
     left_out = number(known, "left_out")
-    more = f", without {left_out:.0f} rows whose answer generation could not give" if left_out else ""
+    rows = "" if not left_out else f"{left_out:.0f} row{'s' * (left_out != 1)}"
+    more = f", without {rows} whose answer generation could not give" if rows else ""
     return f"{step:.0f} steps, loss {first:.3g} -> {last:.3g}{'' if seconds is None else f', {seconds:.3g} s'}{more}"
 
 

@@ -48,7 +48,8 @@ class GoldRows(NamedTuple):
         if not self.left_out:
             return ""
         more = f", and {len(self.left_out) - _SHOWN} more" if len(self.left_out) > _SHOWN else ""
-        return f"warm start without {len(self.left_out)} rows: {'; '.join(self.left_out[:_SHOWN])}{more}"
+        rows = f"{len(self.left_out)} row{'s' * (len(self.left_out) != 1)}"
+        return f"warm start without {rows}: {'; '.join(self.left_out[:_SHOWN])}{more}"
 
 
 @cache
