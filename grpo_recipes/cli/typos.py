@@ -85,6 +85,7 @@ def _with_set(error: click.NoSuchOption, given: Sequence[str]) -> str | None:
     if name.startswith("reward"):
         return f"No such option {error.option_name!r}. `rewards` is a list of the recipe; see grpo-run explain rewards"
     keys = _PROCESSES.get(name) or keys_of(name) or ([near] if "." in name and (near := nearest_key(name)) else [])
+    keys = [of_grpo] if (of_grpo := f"training.{name}") in keys else keys  # a warm start has keys of the same names
     words = [word for argument in given for word in argument.split("=", 1)]
     after = words[words.index(error.option_name) + 1 :] if error.option_name in words else []
     value = after[0] if after and not after[0].startswith("--") else "VALUE"
