@@ -141,8 +141,12 @@ def _phases(
     always, gathered = stays | trained | overhead | images, {"gathered": held.gathered}
     scored = scoring_bytes(architecture, update)
     update_holds = _updating(computed, held, layout, update.accumulation > 1)
+    # The warm start makes whole logits, whatever TRL does.
+    supervised = _moments(architecture, update._replace(output="logits"), layout) if layout.warms_up else None
+    warm_holds = {} if supervised is None else _updating(supervised, held, layout, update.accumulation > 1)
     phases = [
         _phase("load", stays | overhead, {"vllm": pool} if pool else loading),
+        _phase("warm_start", always | idle | gathered, warm_holds, _holes(update)) if warm_holds else None,
         _phase("generate", always, _generating(architecture, update, layout, pool, held)),
         _evaluating(layout, always, idle, pool, _answering(architecture, update, layout, update.batch, held)),
         _phase("score", always | idle | gathered, {"activations": scored}) if layout.scores else None,

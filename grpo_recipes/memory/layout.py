@@ -90,6 +90,7 @@ class Layout(NamedTuple):
     bytes of a fixed-size cache, which vLLM takes beyond the weights, whatever its share; vllm_ranks: GPUs that share
     one engine. gathers_to_generate: ZeRO-3 gathers all parameters to generate with transformers. evaluates:
     transformers also generates held-out completions, one micro-batch at a time; asks_vllm: vLLM generates them.
+    warms_up: supervised steps come first.
     """
 
     strategy: Strategy
@@ -108,6 +109,7 @@ class Layout(NamedTuple):
     gathers_to_generate: bool = True
     evaluates: bool = False
     asks_vllm: bool = False
+    warms_up: bool = False
 
     def shards_weights(self) -> bool:
         """Whether each process holds only a part of the weights."""

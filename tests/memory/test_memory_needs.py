@@ -164,3 +164,14 @@ def test_a_cpu_holds_the_libraries_and_ddp_sends_the_weights_in_copies() -> None
 
 def test_a_cpu_has_no_verdict() -> None:
     assert _known("qwen2_lora.yaml", "tested,gpus=0,avx512_bf16=yes").gpu_bytes is None
+
+
+def test_a_warm_start_has_a_phase_with_whole_logits() -> None:
+    stack = f"{NEWEST}1xA100-80GB"
+    warm_start = ("warm_start.steps=5", "warm_start.answer=x", "warm_start.learning_rate=1e-4")
+    without = _known("qwen2_lora.yaml", stack).estimate()
+    phases = {phase.name: phase.total() for phase in _known("qwen2_lora.yaml", stack, *warm_start).estimate().phases}
+    assert {phase.name: phase.total() for phase in without.phases} == {
+        name: size for name, size in phases.items() if name != "warm_start"
+    }
+    assert phases["warm_start"] > phases["save"]

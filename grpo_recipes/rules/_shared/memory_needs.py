@@ -281,6 +281,7 @@ def _layout(context: Context, strategy: Strategy, cut: _BatchCut) -> Layout:
         gathers_to_generate=context.value("GRPOConfig.ds3_gather_for_generation") is not False,
         evaluates=context.has_section("evaluation"),
         asks_vllm=context.value("evaluation.generated_by") == "vllm",
+        warms_up=context.has_section("warm_start"),
     )
 
 
