@@ -42,7 +42,7 @@ def tokenized(
     tokenizer = AutoTokenizer.from_pretrained(tiny_model)
     if template is not None:
         tokenizer.chat_template = template
-    plan = plan_of(make_plan("full"))
+    plan = plan_of(make_plan("full", shims=expect.pop("shims", {})))
     prompt: Any = expect.pop("prompt", [{"role": "user", "content": "1+1="}])
     tokens = PromptTokens(plan, lambda: tokenizer, lambda: ())
     ends = Ends((2, *expect.pop("ids", ())), expect.pop("stop", ()), tokenizer, frozenset({2}))
@@ -60,8 +60,18 @@ def tokenized(
         ("2=", None, {"stop": ("=",)}, "<|im_start|>1+1=<|im_end|><|im_start|>", "2="),
         ("2z", None, {"ids": (40,)}, "<|im_start|>1+1=<|im_end|><|im_start|>", "2z"),
         ("2", None, {"prompt": "1+1="}, "1+1=", "2<|im_end|>"),
+        ("2", None, {"shims": {"max_prompt_length": 3}}, "=<|im_end|><|im_start|>", "2<|im_end|>"),
     ],
-    ids=["chat", "template without an end", "with its prefill", "after a prefill", "stop", "stop token", "plain text"],
+    ids=[
+        "chat",
+        "template without an end",
+        "with its prefill",
+        "after a prefill",
+        "stop",
+        "stop token",
+        "plain text",
+        "cut prompt",
+    ],
 )
 def test_the_tokens_are_those_of_generation(
     answer: str, template: str | None, more: Changes, prompt: str, completion: str, make_plan: Make, tiny_model: Path
