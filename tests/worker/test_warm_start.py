@@ -142,9 +142,9 @@ def test_a_signal_within_it_saves_and_the_run_goes_on(
 
 def test_two_processes_take_the_steps_of_one(make_plan: Make, trained: Train, tmp_path: Path) -> None:
     alone = finished(trained, warm_plan(make_plan, "full"), tmp_path / "alone")
-    plan = warm_plan(make_plan, "full", {"per_device_train_batch_size": 4, "gradient_accumulation_steps": 2})
+    arguments = {"per_device_train_batch_size": 4, "gradient_accumulation_steps": 2, "steps_per_generation": 2}
+    plan = warm_plan(make_plan, "full", arguments)
     plan["batch"].update(micro_batch=4, accumulation=2, steps_per_generation=2)
-    plan["arguments"]["GRPOConfig"]["steps_per_generation"] = 2
     plan["world"].update(num_processes=2, strategy="ddp")
     plan["expect"]["world_size"] = 2
     whole = finished(trained, plan, tmp_path / "whole", ranks=2)
@@ -176,23 +176,39 @@ deepspeed_config: {deepspeed_config_file: deepspeed.json, zero3_init_flag: %s}
 def test_sharded_processes_take_the_steps_of_one(
     stage: int, make_plan: Make, make_run: Callable[..., Path], trained: Train, tmp_path: Path
 ) -> None:
-    alone = finished(trained, warm_plan(make_plan, "full"), tmp_path / "alone")
-    plan = warm_plan(make_plan, "full", {"per_device_train_batch_size": 4, "gradient_accumulation_steps": 2})
+    alone = finished(trained, warm_plan(make_plan, "full", {"max_steps": 1}), tmp_path / "alone")
+    warm, model = make_run(sharded(stage, make_plan), name="warm"), tmp_path / "model"
+    launch_sharded(stage, warm)
+
+    assert losses(warm) == pytest.approx(losses(alone.folder), abs=1e-5)
+
+    # GRPO then has a fresh optimizer: its steps are those of a run of the trained model.
+    shutil.copytree(warm / "checkpoints" / "checkpoint-0", model)
+    plan = sharded(stage, make_plan, warm_start=None)
+    plan["model"]["path"] = str(model)
+    later = make_run(plan, name="later")
+    launch_sharded(stage, later)
+    assert weights(later) == weights(warm) != {}
+
+
+def sharded(stage: int, make_plan: Make, **sections: Any) -> Changes:
+    """The plan of two processes that share the states."""
+    arguments = {"per_device_train_batch_size": 4, "gradient_accumulation_steps": 2, "steps_per_generation": 2}
+    plan = warm_plan(make_plan, "full", {**arguments, "max_steps": 3}, **sections)
     plan["batch"].update(micro_batch=4, accumulation=2, steps_per_generation=2)
-    plan["arguments"]["GRPOConfig"]["steps_per_generation"] = 2
     plan["world"] = planned_world(num_processes=2, strategy=f"zero{stage}")
     plan["expect"].update(world_size=2, deepspeed_stage=stage)
     plan["shims"] = {"deepspeed_shm": True}
-    folder = make_run(plan)
+    return plan
+
+
+def launch_sharded(stage: int, folder: Path) -> None:
     auto = ("train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps", "gradient_clipping")
-    zero = {"stage": stage, **({"stage3_param_persistence_threshold": 0} if stage == 3 else {})}
-    how = {**dict.fromkeys(auto, "auto"), "zero_optimization": zero}
+    whole = {"stage3_param_persistence_threshold": 0, "stage3_gather_16bit_weights_on_model_save": True}
+    how = {**dict.fromkeys(auto, "auto"), "zero_optimization": {"stage": stage, **(whole if stage == 3 else {})}}
     (folder / "deepspeed.json").write_text(json.dumps(how))
-
     exit_code, output = launch(folder, ZERO_YAML % ("true" if stage == 3 else "false"))
-
     assert exit_code == 0, output
-    assert losses(folder) == pytest.approx(losses(alone.folder), abs=1e-5)
 
 
 LONG = [
