@@ -1,6 +1,7 @@
 """Trains the quickstart at rising learning rates, of all weights and with LoRA, and prints what is left of the model.
 
-    python benchmarks/learning_rates.py [--optimizers adamw_torch,adafactor] [--rates 1e-3 1e-2] [--only lora,full]
+    python benchmarks/learning_rates.py [--optimizers adamw_torch,adafactor] [--rates 1e-3 1e-2]
+        [--only 'lora;full;r 1, alpha 32']
 
 Each line is one whole `grpo-run` of 40 steps: an optimizer, and for each rate the share of 200 held-out sums that the
 most likely answer has right in the end. The model begins at about 0.56, and answers nothing where it is 0.
@@ -15,6 +16,10 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 KINDS = {"full": ["lora=null"], "lora": []}
+SHAPES = {  # of adapters, for --only
+    f"r {rank}, alpha {alpha}": [f"lora.r={rank}", f"lora.lora_alpha={alpha}"]
+    for rank, alpha in ((1, 2), (1, 32), (4, 32), (64, 32), (64, 128))
+}
 RATES = (1e-3, 3e-3, 1e-2, 3e-2, 1e-1)
 OPTIMIZERS = ("adamw_torch", "adafactor", "rmsprop", "adagrad", "sgd")
 SETTINGS = ("training.max_steps=40", "training.save_steps=0", "evaluation.max_rows=200", "evaluation.at_start=false")
@@ -22,7 +27,7 @@ SETTINGS = ("training.max_steps=40", "training.save_steps=0", "evaluation.max_ro
 
 def accuracy(kind: str, optimizer: str, rate: float) -> float | None:
     """The share of right answers after training; None for a run that failed."""
-    settings = [*SETTINGS, *KINDS[kind], f"training.optim={optimizer}", f"training.learning_rate={rate:g}"]
+    settings = [*SETTINGS, *(KINDS | SHAPES)[kind], f"training.optim={optimizer}", f"training.learning_rate={rate:g}"]
     options = [word for setting in settings for word in ("--set", setting)]
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder, "run")
@@ -36,12 +41,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--optimizers", default=",".join(OPTIMIZERS), help="words of `optim`, separated by commas")
     parser.add_argument("--rates", type=float, nargs="+", default=list(RATES))
-    parser.add_argument("--only", default=",".join(KINDS), help="kinds, separated by commas")
+    parser.add_argument("--only", default=";".join(KINDS), help="kinds, separated by semicolons; or shapes")
     arguments = parser.parse_args()
-    print(f"{'kind':<6}{'optimizer':<14}{''.join(f'{rate:>8g}' for rate in arguments.rates)}", flush=True)
-    for kind in arguments.only.split(","):
+    print(f"{'kind':<16}{'optimizer':<14}{''.join(f'{rate:>8g}' for rate in arguments.rates)}", flush=True)
+    for kind in arguments.only.split(";"):
         for optimizer in arguments.optimizers.split(","):
-            print(f"{kind:<6}{optimizer:<14}", end="", flush=True)
+            print(f"{kind:<16}{optimizer:<14}", end="", flush=True)
             for rate in arguments.rates:
                 right = accuracy(kind, optimizer, rate)
                 print("  failed" if right is None else f"{right:>8.2f}", end="", flush=True)

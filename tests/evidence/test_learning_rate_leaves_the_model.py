@@ -40,11 +40,15 @@ def _rewards(answer: Answer) -> list[float]:
 
 
 @pytest.mark.parametrize("optim", ["adamw_torch", "adafactor"])
-@pytest.mark.parametrize("lora", [None, {**LORA, "lora_alpha": 32}], ids=["full", "lora"])
+@pytest.mark.parametrize(
+    "lora",
+    [None, {**LORA, "lora_alpha": 32}, {**LORA, "lora_alpha": 32, "r": 1}, {**LORA, "lora_alpha": 32, "r": 64}],
+    ids=["full", "lora", "rank 1", "rank 64"],
+)
 def test_a_rate_that_is_warned_of_takes_what_was_there(
     library: Library, lora: dict[str, object] | None, optim: str
 ) -> None:
-    answer = _trained(library, RUIN if lora is None else RUIN_OF_ADAPTERS / 2, optim, lora)
+    answer = _trained(library, RUIN if lora is None else RUIN_OF_ADAPTERS / 32, optim, lora)
     first, *_, last = _rewards(answer)
     assert first > 0.2
     assert last < first / 2
@@ -52,13 +56,20 @@ def test_a_rate_that_is_warned_of_takes_what_was_there(
     assert all(math.isfinite(value) for value in logged)
 
 
-def test_an_adapter_of_a_smaller_scale_bears_the_rate(library: Library) -> None:
-    first, *_, last = _rewards(_trained(library, RUIN_OF_ADAPTERS / 2, "adamw_torch", {**LORA, "lora_alpha": 8}))
+@pytest.mark.parametrize(
+    ("rate", "lora"),
+    [(0.01, {"lora_alpha": 8}), (2e-3, {"r": 1, "lora_alpha": 32, "use_rslora": True})],
+    ids=["a small scale", "a large scale of a low rank"],
+)
+def test_an_adapter_whose_output_changes_less_bears_the_rate(
+    library: Library, rate: float, lora: dict[str, object]
+) -> None:
+    first, *_, last = _rewards(_trained(library, rate, "adamw_torch", {**LORA, **lora}))
     assert min(first, last) > 0.2
 
 
 def test_the_same_rate_is_small_for_sgd(library: Library) -> None:
-    first, *_, last = _rewards(_trained(library, RUIN_OF_ADAPTERS, "sgd", None))
+    first, *_, last = _rewards(_trained(library, 2e-2, "sgd", None))
     assert min(first, last) > 0.2
 
 
