@@ -21,7 +21,8 @@ def check(context: Context) -> Iterator[Finding]:
     if config is None or not has_own_code(config) or context.value(TRUST) is True:
         return
     kind = str(config.get("model_type"))
-    is_in_transformers = context.facts.has_model_type(kind)
+    is_named = "model_type" in config or not context.stack.declared  # older releases may know it by the folder's name
+    is_in_transformers = context.facts.has_model_type(kind) if is_named else None
     if is_in_transformers:
         return
     if is_in_transformers is None:
@@ -31,10 +32,7 @@ def check(context: Context) -> Iterator[Finding]:
     yield context.wrong(
         f"{context.text(MODEL)} has its own class, but its code may not run",
         MODEL,
-        [
-            why,
-            "config.json has auto_map, and trust_remote_code is not true",
-        ],
+        [why, "config.json has auto_map, and trust_remote_code is not true"],
         True,
         at=("model", "trust_remote_code"),
         severity="warning" if is_in_transformers is None else "error",

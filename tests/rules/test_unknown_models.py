@@ -25,6 +25,7 @@ OF_EVERY_RECIPE = {
     "MDL004": "asks whether the model is one of pictures",
     "MDL005": "asks whether the class of the model lies beside it",
     "MDL009": "asks whether the class of the model generates text; hardly one does not",
+    "MDL011": "asks for the type of the model; nearly all are in the planned release",
     "MEM001": "`plan` and `fit` say that nothing of the model is here",
     "QNT004": "asks whether the checkpoint is quantized; hardly one is that a section quantization is written for",
     "STK010": "asks whether the model is one of pictures",
