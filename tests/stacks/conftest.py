@@ -33,6 +33,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     except KeyError as unknown:
         raise pytest.UsageError(f"--stacks: {unknown} is not in stacks.json") from None
     mine = [item for item in items if item.get_closest_marker("stacks") is not None]
+    if unknown := sorted({_stack(item) for item in mine} - {"", *ENVIRONMENTS}):
+        raise pytest.UsageError(f"a test names the stack {unknown[0]}, which is not in stacks.json; NEWEST is .venv's")
     config.hook.pytest_deselected(items=[item for item in mine if _stack(item) not in names])
     kept = [item for item in mine if _stack(item) in names]
     order = ["", *ENVIRONMENTS]

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from environments import NEWEST
 from laboratory import Laboratory
 from rendered import rendered
 from resumed_runs import killed_after, trained_lines, weights
@@ -13,7 +14,7 @@ from test_same_experiment import recipe
 
 pytestmark = pytest.mark.stacks
 
-STACKS = ["0.19.1/4.52.4", "0.26.2/4.57.6", "1.16.0/5.23.0"]
+STACKS = ["0.19.1/4.52.4", "0.26.2/4.57.6", NEWEST]
 STEPS = 20
 
 
