@@ -2,9 +2,9 @@
 
 A warm start trains on a row's prompt as generation gets it, followed by the gold answer and the end of the turn. An
 environment adds what its reset returns to the prompt, and a rollout may change it in any way, so their prompts are not
-those of the rows. The steps see no images. A mixture has no rows of one kind; a run that continues a first run has the
-same effect. With tools, the gold answer is trained as an answer without calls, which is reported. Warm-up that is as
-long as the warm start would never reach its learning rate.
+those of the rows. The steps see no images. The sources of a mixture have different rows, so one template cannot give
+the answers of all. With tools, the gold answer is trained as an answer without calls, which is reported. Warm-up that
+is as long as the warm start would never reach its learning rate.
 """
 
 from collections.abc import Iterator

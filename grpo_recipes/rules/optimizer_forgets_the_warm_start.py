@@ -2,7 +2,7 @@
 
 grpo-run clears the optimizer's state between the two, and sets the learning rate of each step of the warm start itself.
 It does so with optimizers that keep all of it in torch's `state` and take the rate from their groups. Optimizers that
-step while the gradient is computed, or that average weights, keep more.
+step while the gradient is computed, that average weights, or that page their state out of the GPU keep more.
 """
 
 from collections.abc import Iterator
@@ -14,8 +14,7 @@ ID = "TRN016"
 OPTIM = "GRPOConfig.optim"
 FORGETFUL = {
     *("adamw_torch", "adamw_torch_fused", "adamw_hf", "sgd", "adagrad", "rmsprop"),
-    *("adamw_8bit", "adamw_bnb_8bit", "paged_adamw", "paged_adamw_32bit", "paged_adamw_8bit"),
-    *("lion", "lion_8bit", "lion_32bit", "paged_lion", "paged_lion_8bit", "paged_lion_32bit"),
+    *("adamw_8bit", "adamw_bnb_8bit", "lion", "lion_8bit", "lion_32bit"),
 }
 
 
