@@ -68,14 +68,17 @@ def test_its_steps_are_those_of_sft_trainer(
     assert found["is_as_generated"], found
 
 
+@pytest.mark.parametrize("optim", ["adamw_torch_fused", "sgd", "adamw_8bit"])
 def test_grpo_then_begins_as_in_a_run_of_the_trained_model(
-    make_plan: Make, held_out: Make, trained: Train, tmp_path: Path
+    optim: str, make_plan: Make, held_out: Make, trained: Train, tmp_path: Path
 ) -> None:
-    warm = finished(trained, warm_plan(make_plan, "full", evaluation=held_out(every_steps=2)), tmp_path / "warm")
+    arguments = {"optim": optim, "optim_args": "momentum=0.9" if optim == "sgd" else None}
+    plan = warm_plan(make_plan, "full", arguments, evaluation=held_out(every_steps=2))
+    warm = finished(trained, plan, tmp_path / "warm")
     model = tmp_path / "model"
     shutil.copytree(warm.folder / "checkpoints" / "checkpoint-0", model)
 
-    plan = warm_plan(make_plan, "full", warm_start=None)
+    plan = warm_plan(make_plan, "full", arguments, warm_start=None)
     plan["model"]["path"] = str(model)
     alone = finished(trained, plan, tmp_path / "alone")
 
