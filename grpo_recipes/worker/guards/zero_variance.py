@@ -20,8 +20,8 @@ decide: nine tenths of their groups have no variance, and the mean reward is at 
 
 Action: stop. The weights have not moved, so nothing is lost.
 What to do: grpo-run preflight shows the rewards of gold, empty and garbage completions; grpo-run profile shows the rows
-that the model solves sometimes. Then use easier prompts, more generations per prompt, a higher temperature, or a reward
-that gives partial credit.
+that the model solves sometimes. Then use easier prompts, more generations per prompt, a higher temperature, a
+warm_start on gold answers, or a reward that gives partial credit.
 """
 
 import math
@@ -48,8 +48,8 @@ def few_paid(share: float, message: str, answers: Sequence[str]) -> Alarm:
         share,
         message,
         f"such as {examples}",
-        "look at the rewards with grpo-run preflight; easier rows, which grpo-run profile finds, a prompt with"
-        " examples, or a reward that gives partial credit",
+        "look at the rewards with grpo-run preflight; easier rows, which grpo-run profile finds, a warm_start on gold"
+        " answers, or a reward with partial credit",
         is_note=True,
     )
 
@@ -133,6 +133,6 @@ class ZeroVariance(Guard):
             f"none of {groups} groups so far had two different rewards (mean reward"
             f" {figure(line.figures.get('reward', 0.0))})",
             "advantages compare the completions of a group: equal rewards give a gradient of zero",
-            "look at the rewards with grpo-run preflight; easier prompts, which grpo-run profile finds, or a reward"
-            " that gives partial credit",
+            "look at the rewards with grpo-run preflight; easier prompts, which grpo-run profile finds, a warm_start"
+            " on gold answers, or a reward that gives partial credit",
         )
