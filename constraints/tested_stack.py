@@ -7,7 +7,7 @@ from pathlib import Path
 from packaging.utils import canonicalize_name
 
 from grpo_recipes.stack.stack import OPTIONAL_PACKAGES, PACKAGES
-from grpo_recipes.stack.target import FILE
+from grpo_recipes.stack.tested import FILE
 
 LOCK = Path(__file__).with_name("cpu.txt")
 

@@ -28,7 +28,7 @@ OTHER_IDS = {
     field_values.WRONG_FIELD_TYPE: "A value has a different type than the target's class declares for its field.",
     field_values.AMBIGUOUS_WORD: "yes, no, on and off are booleans in YAML 1.1 and strings in YAML 1.2.",
     field_values.NO_EFFECT: "A value has no effect, given the others, e.g. vllm_mode without vLLM.",
-    stack_findings.NO_FACTS: "grpo-run knows nothing about a release, so it could not check anything against it.",
+    stack_findings.NO_FACTS: "A release was not tested: nothing is known of it, or what is known of the tested one.",
 }
 
 

@@ -1,13 +1,15 @@
 """Findings about the stack itself: unknown releases, and combinations that cannot work."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from grpo_recipes.contract.findings.finding import Finding
-from grpo_recipes.facts.broken_pairs import BrokenPair, broken_pairs, either
+from grpo_recipes.facts.broken_pairs import ABSENT, BrokenPair, broken_pairs
 from grpo_recipes.facts.facts import Facts, ReleaseStatus
-from grpo_recipes.facts.released.requirements import Conflict, find_conflicts, nearest_first
+from grpo_recipes.facts.released.requirements import Conflict, find_conflicts, nearest_first, requirements
 from grpo_recipes.facts.released.shipped import newest_release, releases_date, releases_with_facts
+from grpo_recipes.facts.released.windows import version_of
 from grpo_recipes.stack.stack import Stack
+from grpo_recipes.stack.tested import read_tested_stack
 
 NO_FACTS = "STK011"
 BROKEN_PAIR = "STK013"
@@ -15,6 +17,8 @@ UNKNOWN_MEMBER = "STK019"
 # Releases of TRL whose trainer was read for contract/seams.py; the tables of releases take longer to read.
 READ = ("0.", *(f"1.{minor}." for minor in range(17)))
 OWNERS = {"trl": "GRPOConfig", "transformers": "BitsAndBytesConfig", "peft": "LoraConfig"}
+# Not part of the tested stack: known up to the newest release in the table.
+KNOWN_BY_TABLE = ("vllm", "liger-kernel", "flash-attn")
 
 
 def stack_findings(
@@ -37,12 +41,15 @@ def stack_findings(
         for package in stack.packages
         if stack.declared and _status(package, stack, facts) == "newer"
     ]
+    untested = _untested_releases(stack, facts)
+    if untested:
+        findings.append(_untested(untested, stack, facts))
     existing = stack._replace(packages={name: None if name in never else v for name, v in stack.packages.items()})
     used = {name: version for name, version in existing.packages.items() if name not in unused}
     findings += conflict_findings(existing._replace(packages=used))
     findings += [_pair_finding(pair, existing) for pair in broken_pairs() if not pair.when and pair.holds(existing)]
     trl = None if stack.declared else stack.version("trl")
-    if trl is not None and (compares_members or not trl.startswith(READ)):
+    if trl is not None and (compares_members or not trl.startswith(READ) or "transformers" in untested):
         findings += _members(trl)
     return findings
 
@@ -103,6 +110,49 @@ def _newer(package: str, version: str, facts: Facts) -> Finding:
     )
 
 
+def _untested_releases(stack: Stack, facts: Facts) -> dict[str, str]:
+    """The packages that are newer than the tested stack or the table of releases, with the release known instead.
+
+    Without those that `_newer` reports. Equal versions are not parsed, because `validate` compares them each time.
+    """
+    tested = read_tested_stack().packages
+    present = {name: version for name, version in stack.packages.items() if version is not None}
+    known = {name: tested[name] for name, version in present.items() if tested.get(name, version) != version}
+    known |= {name: newest_release(name) or present[name] for name in KNOWN_BY_TABLE if name in present}
+    return {
+        package: release
+        for package, release in known.items()
+        if _is_above(present[package], release) and not (stack.declared and _status(package, stack, facts) != "known")
+    }
+
+
+def _is_above(version: str, other: str) -> bool:
+    """Whether a version is above another by their public parts; False for an invalid one."""
+    try:
+        return version_of(version_of(version).public) > version_of(other)
+    except ValueError:
+        return False
+
+
+def _untested(known: Mapping[str, str], stack: Stack, facts: Facts) -> Finding:
+    """One finding for all releases that are newer than the tested ones.
+
+    Its fix is left out if the tested releases would not go with the rest of the stack.
+    """
+    names = " and ".join(f"{package} {stack.version(package)}" for package in known)
+    are = "is" if len(known) == 1 else "are"
+    read = [f"{name} {stack.version(name)}" for name in known if facts.origins.get(name) == "installed"]
+    return Finding(
+        NO_FACTS,
+        "note",
+        f"{names} {are} newer than tested; checked as for {' and '.join(known.values())}",
+        because=(f"the fields and the trainer's methods were read from the source of {' and '.join(read)}",)
+        if read
+        else (),
+        fix=_install([known]) if _goes_together(_changed(stack, known)) else None,
+    )
+
+
 def _no_facts(package: str, version: str) -> Finding:
     known = releases_with_facts(package)
     return Finding(
@@ -116,36 +166,42 @@ def _no_facts(package: str, version: str) -> Finding:
 
 def _pair_finding(pair: BrokenPair, stack: Stack) -> Finding:
     where = " without a GPU" if pair.without_gpus else ""
+    only_releases = pair.works and not (pair.write or pair.instead or ABSENT in pair.packages.values())
     return Finding(
         BROKEN_PAIR,
         "error",
         f"{pair.text_for(stack)}{where}: {pair.happens}",
         because=(pair.because, f"seen with {pair.seen}"),
-        fix=pair.fix,
+        fix=_install(_mends(stack, pair.works)) if only_releases else pair.fix,
     )
 
 
 DECLARED_CONFLICT = "STK012"
 WITH_VLLM = (("GRPOConfig.use_vllm", "==", True),)
-TESTED = "a separate environment with grpo-recipes[train], whose releases were tested together"
+TESTED = "a separate environment with grpo-recipes[{}], whose releases were tested together"
 
 
 def conflict_findings(stack: Stack) -> list[Finding]:
     """A finding for each declared window that the stack violates. Their fixes are compatible."""
     conflicts = find_conflicts(stack)
     alone = {package: _alone(stack, package) for package in _packages(conflicts)}
-    return [_conflict(conflict, alone) for conflict in conflicts]
+    together = {} if any(alone.values()) else _together(stack, list(alone))
+    return [_conflict(conflict, alone, together, stack) for conflict in conflicts]
 
 
-def _conflict(conflict: Conflict, alone: Mapping[str, str | None]) -> Finding:
+def _conflict(
+    conflict: Conflict, alone: Mapping[str, str | None], together: Mapping[str, str], stack: Stack
+) -> Finding:
     """An error if pip refuses; a warning for an extra, which pip enforces only if it was requested.
 
-    alone: releases of single packages that leave no conflict in the stack.
+    alone: releases of single packages that leave no conflict in the stack; together: of several, if none does alone.
     """
     requirement = conflict.requirement
     where = f", in its extra {requirement.extra}" if requirement.extra else ""
     own = {package: alone[package] for package in (requirement.name, conflict.package)}
     ways = [{package: version} for package, version in (own if any(own.values()) else alone).items() if version]
+    ways += [dict(together)] if together else []
+    extras = "train" if stack.version("vllm") is None else "train,vllm"
     return Finding(
         DECLARED_CONFLICT,
         "warning" if requirement.extra else "error",
@@ -155,23 +211,80 @@ def _conflict(conflict: Conflict, alone: Mapping[str, str | None]) -> Finding:
             if requirement.extra
             else "pip refuses to install these two together",
         ),
-        fix=either([], ways) or TESTED,
+        fix=_install(ways) or TESTED.format(extras),
     )
 
 
-def _fails(stack: Stack) -> bool:
-    """Whether packages of the stack are known to fail together for every recipe that uses them."""
+def _install(ways: Iterable[Mapping[str, str]]) -> str:
+    """Commands to paste, one for each way: "pip install vllm==0.30.0 torch==2.13.0"."""
+    return ", or ".join(
+        f"pip install {' '.join(f'{package}=={version}' for package, version in way.items())}" for way in ways
+    )
+
+
+def _failing_pairs(stack: Stack) -> Iterator[BrokenPair]:
+    """The packages of the stack that are known to fail together for every recipe that uses them."""
     pairs = (pair for pair in broken_pairs() if not pair.when or ("vllm" in pair.packages and pair.when == WITH_VLLM))
-    return any(pair.holds(stack) for pair in pairs)
+    return (pair for pair in pairs if pair.holds(stack))
+
+
+def _changed(stack: Stack, way: Mapping[str, str]) -> Stack:
+    return stack._replace(packages={**stack.packages, **way})
+
+
+def _goes_together(stack: Stack) -> bool:
+    """Whether the stack violates no declared window and is not known to fail."""
+    return not find_conflicts(stack) and not any(_failing_pairs(stack))
 
 
 def _alone(stack: Stack, package: str) -> str | None:
     """The nearest release of a package that resolves all conflicts of the stack, None without one."""
     for version in nearest_first(package, stack.version(package)):
-        other = stack._replace(packages={**stack.packages, package: version})
-        if not find_conflicts(other) and not _fails(other):
+        if _goes_together(_changed(stack, {package: version})):
             return version
     return None
+
+
+def _mends(stack: Stack, ways: Sequence[Mapping[str, str]]) -> Sequence[Mapping[str, str]]:
+    """Those of the ways after which nothing in the stack fails; without one, the shortest with more releases.
+
+    Of equally long ones, that with the newest TRL.
+    """
+    mends = [way for way in ways if _goes_together(_changed(stack, way))]
+    if mends:
+        return mends
+    longer = []
+    for way in ({"trl": newest_release("trl") or ""}, *ways):
+        changed = _changed(stack, way)
+        failing = [name for pair in _failing_pairs(changed) for name in pair.packages if changed.version(name)]
+        more = _together(changed, dict.fromkeys([*failing, *_packages(find_conflicts(changed))]))
+        longer += [{**way, **more}] if more else []
+    return sorted(longer, key=len)[:1] or ways
+
+
+def _together(stack: Stack, packages: Iterable[str]) -> Mapping[str, str]:
+    """The fewest releases to install together that leave no conflict: a package, and what its release requires.
+
+    Of equally many, those of the nearest release. Empty without any.
+    """
+    ways = [
+        (len(changes), distance, changes)
+        for package in packages
+        for distance, version in enumerate(nearest_first(package, stack.version(package)))
+        if (changes := _with_requirements(stack, package, version))
+    ]
+    return min(ways, key=lambda way: way[:2], default=(0, 0, {}))[2]
+
+
+def _with_requirements(stack: Stack, package: str, version: str) -> dict[str, str]:
+    """A release with the nearest releases that it requires of other packages; empty if conflicts remain."""
+    changes = {package: version}
+    for requirement in requirements(package, version) or ():
+        other = stack.version(requirement.name)
+        if requirement.extra is None and other is not None and not requirement.accepts(other):
+            nearest = nearest_first(requirement.name, other)
+            changes |= {requirement.name: next((release for release in nearest if requirement.accepts(release)), other)}
+    return changes if _goes_together(_changed(stack, changes)) else {}
 
 
 def _packages(conflicts: Iterable[Conflict]) -> list[str]:

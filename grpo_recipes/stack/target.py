@@ -5,7 +5,6 @@ import os
 import re
 import stat
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from packaging.version import InvalidVersion, Version
 
@@ -13,6 +12,7 @@ from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.contract.findings.wording import nearest_words
 from grpo_recipes.stack.gpus import gpu_by_name, nearest_gpu
 from grpo_recipes.stack.stack import MOST_GPUS, OPTIONAL_PACKAGES, PACKAGES, Gpu, Stack, from_json_value, normalize
+from grpo_recipes.stack.tested import read_tested_stack
 
 _LARGEST_FILE_BYTES = 1_048_576
 _LONGEST_COUNT = 6
@@ -233,21 +233,3 @@ def _cut(text: str) -> str:
 
 def _finding(rule: str, message: str, because: str, fix: str | None = None) -> Finding:
     return Finding(rule=rule, severity="error", message=message, key="--target", because=(because,), fix=fix)
-
-
-# `make tested` generates tested.json from constraints/cpu.txt. vLLM and GPUs are not part of it and stay unknown.
-FILE = Path(__file__).with_name("tested.json")
-
-
-@dataclass(frozen=True, slots=True)
-class Tested:
-    """The releases that were tested together."""
-
-    python: str
-    packages: dict[str, str]
-
-
-def read_tested_stack() -> Tested:
-    """The tested stack shipped with the package."""
-    content = json.loads(FILE.read_text(encoding="utf-8"))
-    return Tested(content["python"], content["packages"])

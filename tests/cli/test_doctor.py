@@ -111,7 +111,7 @@ def test_a_row_of_the_table_is_over_in_the_newest_release_and_has_no_rule_of_its
 def test_doctor_says_what_is_wrong_and_what_to_do(grpo_run: Callable) -> None:
     out = grpo_run("doctor", "--target", "trl==0.14.0,transformers==4.52.4,peft==0.14.0").out
     assert "error: trl 0.14.0 with transformers 4.52.4: the log-probs of completions are silently wrong" in out
-    assert "  = fix: transformers==4.51.3, or trl==0.17.0" in out
+    assert "  = fix: pip install transformers==4.51.3, or pip install trl==0.17.0" in out
     assert "repaired by the shim logits_to_keep if a recipe needs it; not with trl 1.15.0" in out
 
 

@@ -3,7 +3,7 @@
 A name stands for that function or class and everything inside it; "" stands for the whole file.
 """
 
-from grpo_recipes.stack.target import read_tested_stack
+from grpo_recipes.stack.tested import read_tested_stack
 
 RELEASES = {name: read_tested_stack().packages[name] for name in ("trl", "transformers", "peft", "accelerate")}
 

@@ -13,7 +13,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from grpo_recipes.stack.target import read_tested_stack
+from grpo_recipes.stack.tested import read_tested_stack
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / ".stacks"

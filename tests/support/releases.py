@@ -1,6 +1,6 @@
 """The releases of the tested stack, from grpo_recipes/stack/tested.json, so that no test names them."""
 
-from grpo_recipes.stack.target import read_tested_stack
+from grpo_recipes.stack.tested import read_tested_stack
 
 STACK = read_tested_stack()
 TESTED = {"python": STACK.python, **STACK.packages}
