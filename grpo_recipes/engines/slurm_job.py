@@ -164,7 +164,8 @@ class SlurmJob:
     task, None for the cluster's default. time: the limit in sbatch's format, None for the partition's. signal_seconds:
     how long before the limit the run saves and stops. max_requeues: how often the job requeues itself. options: further
     long options of sbatch, without their dashes; true for one without a value. gpu_option: the option that requests the
-    GPUs. container: None trains in the Python that submits the job.
+    GPUs. interface: of the network in which the machines meet, None for Slurm's address. container: None trains in the
+    Python that submits the job.
     """
 
     partition: str | None
@@ -178,6 +179,7 @@ class SlurmJob:
     max_requeues: int
     options: dict[str, str | bool] = field(default_factory=dict)
     gpu_option: Literal["gpus-per-node", "gres"] = "gpus-per-node"
+    interface: str | None = None
     container: SlurmContainer | None = None
 
 
@@ -199,6 +201,7 @@ def job_sbatch(plan: Plan) -> str:
         job=job,
         options=[_option(key, value) for key, value in _header(plan, asked).items()],
         max_requeues=asked.max_requeues,
+        interface=asked.interface,
         **_container(plan, asked.container),
     )
 

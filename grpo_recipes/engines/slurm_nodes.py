@@ -120,6 +120,10 @@ def _interfaces(plan: Plan, there: tuple[str, ...]) -> Iterator[Finding]:
 
     NCCL matches the beginnings of names, whole names after "=", and excludes names after "^"; Gloo matches whole names.
     """
+    of_the_job = plan.job.get("interface")
+    if of_the_job is not None and of_the_job not in there:
+        message = f"slurm.interface is {of_the_job}, but the node has the interfaces {', '.join(there)}"
+        yield Finding(OTHER_MACHINE, "error", message, fix="slurm.interface: one of them, or null")
     for variable in (_OF_NCCL, _OF_GLOO):
         value = variables_to_export(plan).get(variable) or os.environ.get(variable, "")
         names = [name for name in value.lstrip("=").split(",") if name]

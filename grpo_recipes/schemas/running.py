@@ -116,6 +116,11 @@ class SlurmSection(Section):
     """Type of the GPUs, by the cluster's own name: `scontrol show node` shows it under Gres. null: any."""
     gpu_option: Literal["gpus-per-node", "gres"] = "gpus-per-node"
     """The option of sbatch that requests the GPUs. gres: `--gres=gpu:8`, for clusters that accept nothing else."""
+    interface: Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,14}$")] | None = None
+    """Interface of the network in which the machines meet, such as ib0 on the first machine. Gloo and NCCL use the
+    interfaces of the same network, unless launch.environment names others. null: the network of the address that Slurm
+    has of the first machine, which may be a slow one for administration.
+    """
     cpus_per_task: PositiveInt | None = None
     """CPUs on each machine. null: the cluster's default, which may be one."""
     signal_seconds: Annotated[int, Field(ge=1, le=65535)] | Auto = "auto"

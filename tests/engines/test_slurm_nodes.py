@@ -64,6 +64,13 @@ def test_interfaces_are_looked_up_as_nccl_and_gloo_do(variable: str, value: str,
     assert len(said(AskedNode("n1", STACK, (), GOOD), **{variable: value})) == count
 
 
+def test_a_machine_without_the_job_s_interface_is_named() -> None:
+    plan = small_plan(TWO)
+    for interface, count in (("ib0", 0), ("ib7", 1)):
+        job = replace(plan, job={**plan.job, "interface": interface})
+        assert len(nodes_findings(job, [AskedNode("n1", STACK, (), GOOD)])) == count
+
+
 def test_what_several_machines_lack_is_one_finding() -> None:
     found = Finding("STK016", "error", "torch reaches no GPU")
     nodes = [replace(AskedNode("n1", STACK, (found,), GOOD), name=name) for name in ("n1", "n2")]

@@ -44,6 +44,13 @@ def test_a_cluster_with_gres_alone_is_asked_by_gres(gpu_type: str | None, option
     assert "--gpus-per-node" not in text
 
 
+def test_the_machines_meet_on_the_interface_of_the_recipe() -> None:
+    text = str(job_sbatch(dataclasses.replace(PLAN, job=PLAN.job | {"interface": "ib0"})))
+    assert "survival.held_port ib0 2> " in text
+    assert "NodeAddr" not in text
+    assert "NodeAddr" in str(job_sbatch(PLAN))
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
     [

@@ -28,6 +28,20 @@ def test_each_machine_gets_its_number_and_the_same_address_and_port(slurm: Clust
     assert len(words[0]) == 6
 
 
+def test_the_port_is_held_for_the_job_until_it_listens_there(slurm: Cluster, run_folder: MakeFolder) -> None:
+    folder = run_folder(
+        "import socket\n"
+        "port = int(arguments[arguments.index('--port') + 1])\n"
+        "stranger = socket.socket()\n"
+        "try: stranger.bind(('', port))\n"
+        "except OSError as error: note(f'refused{node}', error)\n"
+        "if not node: note('listening', socket.create_server(('', port)).getsockname()[1] == port)\n" + DONE
+    )
+    ended(follow(slurm, folder), 0)
+    assert "in use" in (folder / "refused0").read_text()
+    assert (folder / "listening").read_text() == "True"
+
+
 def test_a_task_has_the_whole_environment_and_nothing_of_an_outer_job(slurm: Cluster, run_folder: MakeFolder) -> None:
     folder = run_folder("note(f'environment{node}', json.dumps(dict(os.environ)))\nbegin()\nend('completed', 0)")
     # An outer job asked for what this one does not: srun takes such variables for options.
