@@ -10,7 +10,12 @@ from packaging.version import Version
 ROOT = Path(__file__).resolve().parents[2]
 LOCK, PROJECT = ROOT / "constraints" / "cpu.txt", ROOT / "pyproject.toml"
 # Pages that name the tested releases.
-STATED = ("README.md", "docs/*.md", "grpo_recipes/rules/worker_was_tested_with_this_transformers.py")
+STATED = (
+    "README.md",
+    "docs/*.md",
+    "recipes/**/*.yaml",
+    "grpo_recipes/rules/worker_was_tested_with_this_transformers.py",
+)
 # Tables that tests compare with the installed release, and that name it.
 COMPARED = ("generation_keys", "schedules", "trainer_words", "vision_models")
 # vLLM is not part of the tested stack without a GPU.
@@ -47,6 +52,9 @@ def moved_texts(text: str, package: str, old: str, new: str) -> str:
     text = re.sub(rf"(\b{package}==|\b{package} [\d.]+ to ){number}", rf"\g<1>{new}", text)
     text = re.sub(rf"(?m)^(  {package} +){number}(?=  )", rf"\g<1>{new}", text)
     text = text.replace(f"{package} {old} (installed)", f"{package} {new} (installed)")
+    if package == "trl":
+        text = re.sub(rf"(?m)^(# Can be expressed by: trl .*-){number}$", rf"\g<1>{new}", text)
+        text = re.sub(rf"(?m)^(# Can be expressed by: trl (?:.*, )?){number}$", rf"\g<1>{old}-{new}", text)
     return text.replace(f"-{old} |", f"-{new} |") if package == "trl" else text
 
 

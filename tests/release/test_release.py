@@ -120,9 +120,11 @@ def test_the_windows_of_the_project_are_those_of_the_tested_release(package: str
         ("from trl 0.14.0 to 1.16.0, and", "from trl 0.14.0 to 1.17.0, and"),
         ("--target trl==1.16.0,peft==0.21.2", "--target trl==1.17.0,peft==0.21.2"),
         ("  trl     1.16.0   0.23.1", "  trl     1.17.0   0.23.1"),
+        ("# Can be expressed by: trl 0.14.0-1.16.0", "# Can be expressed by: trl 0.14.0-1.17.0"),
+        ("# Can be expressed by: trl 1.8.0-1.14.2, 1.16.0", "# Can be expressed by: trl 1.8.0-1.14.2, 1.16.0-1.17.0"),
         ("| `top_k: 0` | 0.16.0-1.16.0 |", "| `top_k: 0` | 0.16.0-1.17.0 |"),
     ],
-    ids=["a-measurement", "a-range", "an-example", "a-table", "releases-of-a-value"],
+    ids=["a-measurement", "a-range", "an-example", "a-table", "a-recipe", "a-recipe-with-gaps", "releases-of-a-value"],
 )
 def test_pages_end_their_ranges_with_the_release(text: str, moved: str) -> None:
     assert moved_texts(text, "trl", "1.16.0", "1.17.0") == moved
