@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from support.releases import TESTED
 
 from grpo_recipes.facts import unknown_members as members
 from grpo_recipes.facts.source.package_facts import package_folder
@@ -31,10 +32,10 @@ pytestmark = pytest.mark.skipif(TRL is None, reason="TRL is not installed")
 def test_a_changed_member_is_named(
     old: str, new: str, difference: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert TRL is not None and members.unknown_members("1.16.0") == []
+    assert TRL is not None and members.unknown_members(TESTED["trl"]) == []
     (tmp_path / "trainer").mkdir()
     for name in ("grpo_trainer.py", "base_trainer.py"):
         text = (TRL / "trainer" / name).read_text(encoding="utf-8")
         (tmp_path / "trainer" / name).write_text(text.replace(old, new), encoding="utf-8")
     monkeypatch.setattr(members, "package_folder", lambda name: tmp_path if name == "trl" else package_folder(name))
-    assert members.unknown_members("1.16.0") == [difference]
+    assert members.unknown_members(TESTED["trl"]) == [difference]

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import yaml
 from small_recipe import declared, errors, resolved
-from support.releases import pinned
+from support.releases import TRL, pinned
 
 from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.resolve.resolve import plan_of, resolve
@@ -131,13 +131,13 @@ def _refusals(file: str, stack: str) -> list[Finding]:
 
 def test_the_releases_that_can_are_named(tmp_path: Path) -> None:
     (found,) = errors(resolved(tmp_path, "grpo: {loss_type: grpo}", OLD["0.16.1"]))
-    assert found.fix == "loss_type: bnpo, or trl 0.14.0-0.15.2, 0.17.0-1.16.0"
+    assert found.fix == f"loss_type: bnpo, or trl 0.14.0-0.15.2, 0.17.0-{TRL}"
 
 
 def test_a_release_that_lacks_what_the_value_belongs_to_is_not_named(tmp_path: Path) -> None:
     """The mode means something beside the correction alone, which trl before 0.23 refuses with another finding."""
     (found,) = errors(resolved(tmp_path, "generation: {use_vllm: true, vllm_mode: colocate}", OLD["0.23.1"]))
-    assert found.fix == "vllm_importance_sampling_mode: token_truncate, or trl 0.26.0-1.16.0"
+    assert found.fix == f"vllm_importance_sampling_mode: token_truncate, or trl 0.26.0-{TRL}"
 
 
 def test_the_name_of_an_older_release_is_answered_with_the_newest(tmp_path: Path) -> None:

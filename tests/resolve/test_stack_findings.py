@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from small_recipe import STACK, resolved
-from support.releases import pinned
+from support.releases import TRL, pinned
 
 from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.facts import unknown_members
@@ -57,7 +57,7 @@ def test_this_machine_is_not_spoken_of() -> None:
             "STK011",
             "error",
             "trl 0.15.9 was never released",
-            "trl==1.16.0",
+            f"trl=={TRL}",
             id="never-released",
         ),
         pytest.param(
@@ -73,7 +73,7 @@ def test_this_machine_is_not_spoken_of() -> None:
             "STK011",
             "error",
             "nothing is known about trl 0.13.0",
-            "trl==1.16.0",
+            f"trl=={TRL}",
             id="older-than-what-was-read",
         ),
         pytest.param(
