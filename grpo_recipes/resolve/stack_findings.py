@@ -7,7 +7,7 @@ from grpo_recipes.facts.broken_pairs import ABSENT, BrokenPair, broken_pairs
 from grpo_recipes.facts.facts import Facts, ReleaseStatus
 from grpo_recipes.facts.released.requirements import Conflict, find_conflicts, nearest_first, requirements
 from grpo_recipes.facts.released.shipped import newest_release, releases_date, releases_with_facts
-from grpo_recipes.facts.released.windows import version_of
+from grpo_recipes.facts.released.windows import is_above
 from grpo_recipes.stack.stack import Stack
 from grpo_recipes.stack.tested import read_tested_stack
 
@@ -122,16 +122,8 @@ def _untested_releases(stack: Stack, facts: Facts) -> dict[str, str]:
     return {
         package: release
         for package, release in known.items()
-        if _is_above(present[package], release) and not (stack.declared and _status(package, stack, facts) != "known")
+        if is_above(present[package], release) and not (stack.declared and _status(package, stack, facts) != "known")
     }
-
-
-def _is_above(version: str, other: str) -> bool:
-    """Whether a version is above another by their public parts; False for an invalid one."""
-    try:
-        return version_of(version_of(version).public) > version_of(other)
-    except ValueError:
-        return False
 
 
 def _untested(known: Mapping[str, str], stack: Stack, facts: Facts) -> Finding:
@@ -246,7 +238,7 @@ def _alone(stack: Stack, package: str) -> str | None:
 
 
 def _mends(stack: Stack, ways: Sequence[Mapping[str, str]]) -> Sequence[Mapping[str, str]]:
-    """Those of the ways after which nothing in the stack fails; without one, the shortest with more releases.
+    """Returns those of the ways after which nothing in the stack fails; without one, the shortest with more releases.
 
     Of equally long ones, that with the newest TRL.
     """

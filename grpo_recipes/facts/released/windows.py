@@ -36,6 +36,14 @@ def is_within(version: str, window: str) -> bool:
     return answers[window]
 
 
+def is_above(version: str, other: str) -> bool:
+    """Whether a version is above another by their public parts; False for an invalid one."""
+    try:
+        return _public(version) > _public(other)
+    except ValueError:
+        return False
+
+
 def is_answered_alike(version: str, other: str) -> bool:
     """Whether a version is in the same windows as another, of those evaluated so far."""
     return all(is_within(other, window) == answer for window, answer in tuple(_answers.get(version, {}).items()))
