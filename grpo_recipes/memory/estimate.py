@@ -40,6 +40,10 @@ class MemoryPhase(NamedTuple):
         """The bytes of all terms."""
         return sum(term.size for term in self.terms)
 
+    def size_of(self, name: str) -> int:
+        """The bytes of a term, 0 without it."""
+        return sum(term.size for term in self.terms if term.name == name)
+
     def certain(self) -> int:
         """The bytes that are needed even for short prompts and completions."""
         return sum(term.size for term in self.terms if term.name in CERTAIN)
@@ -269,7 +273,7 @@ block by itself it was nothing, and in an update of all weights 0.03 to 0.05."""
 
 class MemoryNeeds(NamedTuple):
     """The inputs of a memory estimate. gpu_bytes: of the smallest GPU. assumed: assumptions about values not in the
-    recipe.
+    recipe. short_prompt: tokens of a short prompt if the length of prompts is assumed, None if it is known.
     """
 
     config: Mapping[str, object] | None
@@ -277,7 +281,14 @@ class MemoryNeeds(NamedTuple):
     layout: Layout
     gpu_bytes: int | None
     assumed: tuple[str, ...]
+    short_prompt: int | None = None
 
     def estimate(self) -> MemoryEstimate:
         """The estimate for each GPU, phase by phase."""
         return estimate(self.config, self.update, self.layout, self.gpu_bytes)
+
+    def least(self) -> MemoryEstimate | None:
+        """The estimate for short prompts, None if the length of prompts is known."""
+        if self.short_prompt is None:
+            return None
+        return self._replace(update=self.update._replace(prompt=self.short_prompt), short_prompt=None).estimate()

@@ -7,10 +7,11 @@ max_completion_length allows.
 
 It is an error if the part that does not depend on text lengths does not fit (weights, adapter, reference, gradients,
 optimizer states and the CUDA context), or if even 1.15 of the GPU and prompts of 64 tokens would not be enough. With
-known prompt lengths, no estimate was ever that far from a measurement; on an H200 estimates for LoRA and full training
-of 0.5B to 7B were 2 to 4 % too large. Without max_prompt_length or a preflight, prompts of 512 tokens are assumed, and
-the estimate was up to 2.4 times what short ones took. At 0.92 of the GPU or more it is a warning, which shows the part
-that does not depend on texts and the estimate.
+known prompt lengths, no estimate was ever that far from a measurement; on an H200 estimates for LoRA of 0.5B to 14B and
+full training of 0.5B to 3B were 1 to 4 % above what torch allocated, without the CUDA context. Without
+max_prompt_length or a preflight, prompts of 512 tokens are assumed, and the estimate was up to 2.4 times what short
+ones took. At 0.92 of the GPU or more it is a warning, which shows the part that does not depend on texts and the
+estimate.
 
 With images it is an error only if weights, adapter, reference, gradients, optimizer states and the CUDA context do not
 fit: their vision part is exact, but no vision model was measured on a GPU.

@@ -20,6 +20,19 @@ def test_machines_are_compared(grpo_run: Callable) -> None:
     assert [line.partition(":")[0] for line in heads] == ["1xRTX-4090", "1xA100-80GB"]
     assert "of 24.0 GiB of each GPU" in heads[0]
     assert "  = assumed: prompts of at most 512 tokens" in answer.out
+    assert "  = of it 0.6 of CUDA's context; the rest is what torch allocates" in answer.out
+
+
+def test_a_range_is_shown_only_if_the_length_of_prompts_is_assumed(grpo_run: Callable) -> None:
+    words = ("fit", LORA, *TESTED, "--gpus", "1xA100-80GB", "--json")
+    assumed = json.loads(grpo_run(*words).out)["machines"][0]
+    short = json.loads(grpo_run(*words, "--set", "generation.max_prompt_length=64").out)["machines"][0]
+    assert assumed["least"] == short["peak"]
+    assert assumed["least"]["bytes"] < assumed["peak"]["bytes"]
+    assert short["least"] is None
+    assert " to " in grpo_run(*words[:-1]).out.partition("\n")[0]
+    known = grpo_run(*words[:-1], "--set", "generation.max_prompt_length=64").out
+    assert " to " not in known.partition("\n")[0]
 
 
 @pytest.mark.parametrize("torch", ["2.13.0+cpu", "2.13.0", None])

@@ -29,7 +29,8 @@ from grpo_recipes.stack.target import parse_target
 class Fitted:
     """The memory estimate of a recipe on one machine. refused: errors that prevent the recipe from running there.
 
-    ways: changes that would make it fit, "" if it fits or is unknown.
+    ways: changes that would make it fit, "" if it fits or is unknown. least: the estimate for short prompts, None if
+    their length is known.
     unit: what has the memory, "GPU" or, on the CPU, "process": its share of this machine's memory.
     """
 
@@ -40,6 +41,7 @@ class Fitted:
     refused: tuple[Finding, ...] = ()
     ways: str = ""
     unit: str = "GPU"
+    least: MemoryEstimate | None = None
 
     def verdict(self) -> str:
         """Returns the verdict that the answer begins with."""
@@ -63,13 +65,27 @@ def _memory(machine: Fitted) -> str:
         return bare_text([mistake(lines[0], because=reasons)])
     if peak is not None:
         of = "" if gpu_bytes is None else f" of {gpu_bytes / GIB:.1f}"
-        lines[0] += f", {peak.total() / GIB:.1f}{of} GiB of each {machine.unit} in {peak.name} ({machine.layout})"
+        needed = f"{_least_text(machine)}{peak.total() / GIB:.1f}"
+        lines[0] += f", {needed}{of} GiB of each {machine.unit} in {peak.name} ({machine.layout})"
     if gpu_bytes is None:
         whose = "its GPUs have" if machine.unit == "GPU" else "it has"
         lines.append(f"  = unknown: how much memory {whose}")
     lines += [f"  = assumed: {assumed}" for assumed in machine.assumed]
+    if peak is not None and (context := peak.size_of("context")):
+        nccl = peak.size_of("communicators")
+        outside = f"{(context + nccl) / GIB:.1f} of CUDA's context{' and NCCL' if nccl else ''}"
+        lines.append(f"  = of it {outside}; the rest is what torch allocates, and its cache may hold more")
     lines += [f"  = would fit with: {machine.ways}"] if machine.ways else []
     return "\n".join([*lines, *(f"  {row}" for row in memory_table(machine.estimate.by_phase()))])
+
+
+def _least_text(machine: Fitted) -> str:
+    """Formats the lower end of a range, "" if the length of prompts is known or makes no difference."""
+    peak = None if machine.least is None else machine.least.peak()
+    whole = machine.estimate.peak()
+    if peak is None or whole is None or f"{peak.total() / GIB:.1f}" == f"{whole.total() / GIB:.1f}":
+        return ""
+    return f"{peak.total() / GIB:.1f} to "
 
 
 def _reasons(machine: Fitted) -> list[str]:
@@ -81,12 +97,14 @@ def _reasons(machine: Fitted) -> list[str]:
 
 def _value(machine: Fitted) -> dict[str, object]:
     peak = machine.estimate.peak()
+    least = None if machine.least is None else machine.least.peak()
     return {
         "machine": machine.machine,
         "verdict": machine.verdict(),
         "because": "; ".join(_reasons(machine)) or None,
         "gpu_bytes": machine.estimate.gpu_bytes,
         "peak": None if peak is None else {"phase": peak.name, "bytes": peak.total()},
+        "least": None if least is None else {"phase": least.name, "bytes": least.total()},
         "layout": machine.layout or None,
         "assumed": list(machine.assumed),
         "phases": machine.estimate.by_phase(),
@@ -193,4 +211,5 @@ def _fit_of(name: str, resolution: Resolution) -> Fitted:
         needs.assumed,
         ways=next((f.fix or "" for f in resolution.findings if f.rule == memory_is_enough.ID), ""),
         unit=unit,
+        least=needs.least(),
     )

@@ -27,6 +27,10 @@ _ATTENTION: Mapping[str, Attention] = {
 }
 _ACCUMULATION = "GRPOConfig.gradient_accumulation_steps"
 _ASSUMED_PROMPT = 512
+_SHORT_PROMPT = 64
+_UNKNOWN_PROMPT = (
+    f"prompts of at most {_ASSUMED_PROMPT} tokens; neither max_prompt_length nor preflight gives their length"
+)
 _OF_THE_TOKENIZER = ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja")
 _OF_THE_PROCESSOR = ("processor_config.json", "preprocessor_config.json")
 _DECIDING = (("model",), ("lora",), ("quantization",))
@@ -70,6 +74,7 @@ def memory_needs(context: Context, *, decides: bool = False) -> MemoryNeeds | st
     if isinstance(four_bits, str):
         return four_bits
     prompt, assumed = longest_prompt(context, decides=decides)
+    is_known = _UNKNOWN_PROMPT not in assumed
     images = _images(context, config, decides=decides) if config is not None and image_columns(context) else None
     if images is not None:
         prompt, assumed = prompt + images.tokens * bool(assumed), (*assumed, *images.assumed)
@@ -101,7 +106,9 @@ def memory_needs(context: Context, *, decides: bool = False) -> MemoryNeeds | st
         pixels=0 if images is None else images.pixels,
     )
     layout = _layout(context, strategy, cut)
-    return MemoryNeeds(config, update, layout, gpu_bytes(context), (*assumed, *size_assumptions(context)))
+    assumed = (*assumed, *size_assumptions(context))
+    short_prompt = None if is_known or images is not None else _SHORT_PROMPT
+    return MemoryNeeds(config, update, layout, gpu_bytes(context), assumed, short_prompt)
 
 
 def _output(context: Context) -> Output | None:
@@ -167,9 +174,7 @@ def longest_prompt(context: Context, *, decides: bool = False) -> tuple[int, tup
         return counted.longest, (
             f"prompts of at most {counted.longest} tokens, the longest {of} that preflight counted",
         )
-    return _ASSUMED_PROMPT, (
-        f"prompts of at most {_ASSUMED_PROMPT} tokens; neither max_prompt_length nor preflight gives their length",
-    )
+    return _ASSUMED_PROMPT, (_UNKNOWN_PROMPT,)
 
 
 class _Images(NamedTuple):
