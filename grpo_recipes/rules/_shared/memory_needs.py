@@ -26,8 +26,7 @@ _ATTENTION: Mapping[str, Attention] = {
     "flash_attention_3": "flash_attention_2",
 }
 _ACCUMULATION = "GRPOConfig.gradient_accumulation_steps"
-_ASSUMED_PROMPT = 512
-_SHORT_PROMPT = 64
+_ASSUMED_PROMPT, _SHORT_PROMPT = 512, 64
 _UNKNOWN_PROMPT = (
     f"prompts of at most {_ASSUMED_PROMPT} tokens; neither max_prompt_length nor preflight gives their length"
 )
