@@ -44,7 +44,7 @@ def decide(context: Context) -> Iterator[Setting]:
 
 def check(context: Context) -> Iterator[Finding]:
     steps, unit = context.whole(SAVE_STEPS), steps_of_generations(context)
-    if steps % unit == 0:
+    if steps % unit == 0 or 0 < context.whole("GRPOConfig.max_steps") < steps:
         return
     less, more = steps // unit * unit, -(-steps // unit) * unit
     nearest = less if less and steps - less <= more - steps else more
