@@ -239,6 +239,14 @@ def test_answers_that_generation_could_not_give_are_named(make_plan: Make, train
     assert "no gold answer of warm_start.answer can be trained" in refused.output
 
 
+def test_weights_that_its_last_step_breaks_are_not_saved(make_plan: Make, trained: Train, tmp_path: Path) -> None:
+    broken = {**WARM, "steps": 1, "warmup_steps": 0, "learning_rate": 1e300}
+    refused = trained(warm_plan(make_plan, "lora", warm_start=broken), folder=tmp_path)
+    assert refused.exit_code == 3
+    assert "weights are no numbers after step 1 of the warm start" in refused.output
+    assert not list((tmp_path / "checkpoints").glob("checkpoint-*"))
+
+
 def finished(trained: Train, plan: Changes, folder: Path, **request: Any) -> Trained:
     folder.mkdir()
     done = trained(plan, folder=folder, **request)

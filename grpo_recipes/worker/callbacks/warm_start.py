@@ -18,7 +18,7 @@ from transformers import TrainerCallback, get_scheduler
 from grpo_recipes.contract.event_words import warm_start_line
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.plan_sections import WarmStart
-from grpo_recipes.worker._shared.library import base_model, gather_from_all, logits_keyword, seed_of
+from grpo_recipes.worker._shared.library import base_model, gather_from_all, logits_keyword, on_any, seed_of
 from grpo_recipes.worker._shared.metrics import MetricsLog
 from grpo_recipes.worker._shared.record import Record
 from grpo_recipes.worker._shared.replacing import Refused
@@ -29,6 +29,7 @@ from grpo_recipes.worker.data.gold_rows import GoldRow, GoldRows, draw_gold_rows
 from grpo_recipes.worker.ends.ends import ends_of
 from grpo_recipes.worker.memory.phase_peaks import PhasePeaks
 from grpo_recipes.worker.model.build_trainer import seed_everything
+from grpo_recipes.worker.model.trained_tensors import own_part, trainable
 
 _IGNORED = -100
 
@@ -121,13 +122,13 @@ class WarmStartCallback(TrainerCallback):  # type: ignore[misc]
         loss = math.fsum(gather_from_all(trainer, [float(loss)]))
         self.step += 1
         if not math.isfinite(loss):
-            raise Refused.of(
-                f"the loss of step {self.step} of the warm start is {loss}",
-                because="its gradient would make all weights useless",
-                fix="a smaller warm_start.learning_rate, or model.dtype: float32",
-            )
+            raise _useless(f"the loss of step {self.step} of the warm start is {loss}")
         trainer.optimizer.step()
         model.zero_grad()
+        if self.step == self._how.steps:
+            trained = [own_part(parameter) for parameter in trainable(model).values()]
+            if on_any(trainer, not all(bool(part.isfinite().all()) for part in trained))[0]:
+                raise _useless(f"weights are no numbers after step {self.step} of the warm start")
         figures = {"loss": loss, "learning_rate": rate, "tokens": tokens}
         figures |= {} if norm is None else {"grad_norm": float(norm)}
         self._tell(figures)
@@ -160,6 +161,15 @@ class WarmStartCallback(TrainerCallback):  # type: ignore[misc]
         first = figures["loss"] if self.step == 1 else known.get("first_loss")
         more = {"step": self.step, "first_loss": first, "last_loss": figures["loss"], "seconds": round(self.seconds, 3)}
         self._record.note(warm_start={**known, **more})
+
+
+def _useless(what: str) -> Refused:
+    """Returns the refusal of weights that cannot be trained further, before a checkpoint has them."""
+    return Refused.of(
+        what,
+        because="nothing that is trained or saved from here on would be of use",
+        fix="a smaller warm_start.learning_rate, or model.dtype: float32",
+    )
 
 
 def rates_of(how: WarmStart) -> list[float]:
