@@ -1,5 +1,6 @@
 """The values of model_type for which releases of transformers have a configuration class."""
 
+import functools
 import re
 from collections.abc import Iterable, Sequence
 
@@ -29,6 +30,7 @@ def types_of_all_releases() -> set[str]:
     return set(" ".join(table(TABLE)["added"].values()).split())
 
 
+@functools.cache
 def releases_with_type(model_type: str) -> Sequence[str]:
     """The releases that have a class for this type, oldest first."""
     data, has_it, releases = table(TABLE), False, []
@@ -49,8 +51,12 @@ def release_has_type(version: str, model_type: str) -> bool | None:
     return release in releases_with_type(model_type) or (None if is_newer("transformers", version) else False)
 
 
+@functools.cache
 def installed_has_type(model_type: str) -> bool | None:
-    """Whether the installed transformers has a class for this type; None if its list cannot be read."""
+    """Whether the installed transformers has a class for this type; None if its list cannot be read.
+
+    Cached, since one process sees one environment, and `plan` asks again for each variant.
+    """
     folder = package_folder("transformers")
     files = [folder / "models" / "auto" / name for name in FILES] if folder is not None else []
     try:
