@@ -3,6 +3,7 @@
 `make tested` generates tested.json from constraints/cpu.txt. vLLM and GPUs are not part of it and stay unknown.
 """
 
+import functools
 import json
 from pathlib import Path
 from typing import NamedTuple
@@ -17,6 +18,7 @@ class Tested(NamedTuple):
     packages: dict[str, str]
 
 
+@functools.cache
 def read_tested_stack() -> Tested:
     """The tested stack shipped with the package."""
     content = json.loads(FILE.read_text(encoding="utf-8"))

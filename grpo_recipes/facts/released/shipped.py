@@ -97,6 +97,7 @@ def releases_date() -> str:
     return str(table("releases")["date"])
 
 
+@functools.cache
 def newest_release(package: str) -> str | None:
     """The newest final release in the table, None for an unknown package."""
     known = [version for version in _versions(package) if not version.is_prerelease]
