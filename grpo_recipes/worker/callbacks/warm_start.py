@@ -198,7 +198,7 @@ def begin_anew(trainer: Any) -> None:
     for group in optimizer.param_groups:
         group.pop("step", None)  # DeepSpeed's FusedAdam counts there
     set_rates(trainer.optimizer, trainer.lr_scheduler.get_last_lr())
-    if trainer.args.use_vllm:
+    if trainer.args.use_vllm and trainer.seams.value("_last_loaded_step") is not None:
         trainer._last_loaded_step = -1
 
 

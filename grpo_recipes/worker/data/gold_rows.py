@@ -40,8 +40,8 @@ class GoldRows(NamedTuple):
 
     def batch(self, step: int, count: int) -> list[GoldRow]:
         """Returns the rows of a step, counted from 0, of `count` rows each; a pass begins when all were drawn."""
-        places = [divmod(place, len(self.rows)) for place in range(step * count, (step + 1) * count)]
-        return [self.rows[_order(len(self.rows), self.seed, number)[index]] for number, index in places]
+        passes = [divmod(number, len(self.rows)) for number in range(step * count, (step + 1) * count)]
+        return [self.rows[_order(len(self.rows), self.seed, number)[index]] for number, index in passes]
 
     def left_out_text(self) -> str:
         """Returns a line about the rows that are not trained, "" if all are."""
@@ -80,12 +80,12 @@ def draw_gold_rows(rows: Any, plan: Plan, tokens: PromptTokens, ends: Any, prefi
     for begin in range(0, len(order), _AT_ONCE):
         if len(gold) >= needed:
             break
-        places = list(order[begin : begin + _AT_ONCE])
-        for place, row in zip(places, gold_tokens(rows.select(places), plan, tokens, ends, prefills), strict=True):
+        indices = list(order[begin : begin + _AT_ONCE])
+        for index, row in zip(indices, gold_tokens(rows.select(indices), plan, tokens, ends, prefills), strict=True):
             if isinstance(row, GoldRow):
                 gold.append(row)
             else:
-                left_out.append(f"the answer of row {place + 1} {row}")
+                left_out.append(f"the answer of row {index + 1} {row}")
     made = GoldRows(gold[:needed], left_out, seed)
     if not gold:
         raise Refused.of(
