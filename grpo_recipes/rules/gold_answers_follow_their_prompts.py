@@ -3,8 +3,8 @@
 A warm start trains on a row's prompt as generation gets it, followed by the gold answer and the end of the turn. An
 environment adds what its reset returns to the prompt, and a rollout may change it in any way, so their prompts are not
 those of the rows. The steps see no images. The sources of a mixture have different rows, so one template cannot give
-the answers of all. With tools, the gold answer is trained as an answer without calls, which is reported. Warm-up that
-is as long as the warm start would never reach its learning rate.
+the answers of all. With tools, the gold answer is trained as an answer without calls, which is reported, as is a text
+that is the same for all rows. Warm-up that is as long as the warm start would never reach its learning rate.
 """
 
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules._shared.training_rows import image_columns
 
 ID = "TRN014"
-STEPS, WARM_UP = "warm_start.steps", "warm_start.warmup_steps"
+ANSWER, STEPS, WARM_UP = "warm_start.answer", "warm_start.steps", "warm_start.warmup_steps"
 _OTHER_PROMPTS = {
     "environment": "what its reset returns is part of the prompt, and no row has it",
     "environments": "what their reset returns is part of the prompt, and no row has it",
@@ -39,7 +39,12 @@ def check(context: Context) -> Iterator[Finding]:
         message = "the warm start trains answers without calls of a tool"
         because = "the gold answer follows the prompt, which describes the tools, so the policy learns not to call them"
         fix = "a warm start of few steps, or none"
-        yield context.finding(message, "warm_start.answer", because, severity="warning", fix=fix)
+        yield context.finding(message, ANSWER, because, severity="warning", fix=fix)
+    answer = str(context.value(ANSWER)).strip()
+    if "{" not in answer:
+        because = "the text has no expression in braces, so all rows train the same answer"
+        fix = f'answer: "{{{{ {answer if answer.isidentifier() else "answer"} }}}}", with the name of a column'
+        yield context.finding(f"each gold answer is {answer!r}", ANSWER, because, severity="warning", fix=fix)
     if context.whole(WARM_UP) >= context.whole(STEPS):
         message = f"warmup_steps {context.whole(WARM_UP)} leaves no step of the warm start at its learning rate"
         because = f"it has {context.whole(STEPS)} steps ({context.origin(STEPS)})"
