@@ -32,7 +32,7 @@ _KNOWN: Mapping[tuple[str, str], tuple[str, str]] = {
     **{
         ("environment.python", f"trl.experimental.{name}Spec"): (
             "an environment is a class in a file of yours",
-            "python: file.py:Class, with a class of yours that calls the service, as in docs/tools.md",
+            "python: file.py:Class, with a class of yours that calls the service, as in docs/environments.md",
         )
         for name in ("openreward:OpenReward", "harbor:Harbor")
     },

@@ -1,4 +1,4 @@
-"""docs/tools.md shows a tool that is taken, and names what TRL reads."""
+"""docs/tools.md and docs/environments.md show code that is taken, and name what TRL reads."""
 
 import re
 from collections.abc import Callable
@@ -45,7 +45,8 @@ def recipe(page: str, tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def with_environment(page: str, tmp_path: Path) -> Path:
+def with_environment(tmp_path: Path) -> Path:
+    page = pages()["docs/environments.md"]
     return _written(page, tmp_path, "counter.py", ("environment:\n  python: counter.py",))
 
 

@@ -510,7 +510,7 @@ MISTAKES = [
             "SCH003",
             "environment.python",
             f"environment.python is 'trl.experimental.{target}', but must be of the form file.py:function",
-            "python: file.py:Class, with a class of yours that calls the service, as in docs/tools.md",
+            "python: file.py:Class, with a class of yours that calls the service, as in docs/environments.md",
         )
         for target in ("openreward:OpenRewardSpec", "harbor:HarborSpec")
     ),

@@ -62,4 +62,4 @@ def test_the_plan_of_an_older_release_with_a_class_of_trl_is_read_and_not_played
     assert plan.environment_class == of_trl
     with pytest.raises(Refused, match="OpenRewardSpec is not a class in a file of yours") as refused:
         check_tool_files(plan, tmp_path)
-    assert "docs/tools.md" in str(refused.value)
+    assert "docs/environments.md" in str(refused.value)

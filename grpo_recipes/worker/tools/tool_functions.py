@@ -27,7 +27,7 @@ def check_tool_files(plan: Plan, user: Path) -> None:
         check_sources(tool, user, "tool")
     for environment in plan.all_environments.values():
         if environment.package is not None:
-            because, fix = "an older grpo-run made the plan", "a class of yours around it, as in docs/tools.md"
+            because, fix = "an older grpo-run made the plan", "a class of yours around it, as in docs/environments.md"
             what = f"environment {environment.name}: {environment.target} is not a class in a file of yours"
             raise Refused.of(what, because=because, fix=fix)
         check_sources(environment, user, "environment")
