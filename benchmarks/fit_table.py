@@ -1,4 +1,4 @@
-"""Writes the table of docs/memory.md: what a recipe needs of GPUs by model, way of training and machine.
+"""Writes the table of docs/fit-table.md: what a recipe needs of GPUs by model, way of training and machine.
 
     python benchmarks/fit_table.py [--write]
 
@@ -19,7 +19,7 @@ from grpo_recipes.rules import memory_is_enough  # noqa: E402
 from grpo_recipes.rules._shared.memory_needs import memory_needs  # noqa: E402
 from grpo_recipes.stack.target import parse_target  # noqa: E402
 
-PAGE = ROOT / "docs" / "memory.md"
+PAGE = ROOT / "docs" / "fit-table.md"
 BEGIN, END = "<!-- made by benchmarks/fit_table.py -->", "<!-- end -->"
 RECIPE = """recipe: 1
 name: table

@@ -1,4 +1,4 @@
-"""The table of docs/memory.md is what its script writes, and the recipe beside it is a recipe."""
+"""The table of docs/fit-table.md is what its script writes, and the recipe beside it is a recipe."""
 
 import importlib.util
 from collections.abc import Callable
