@@ -2,7 +2,7 @@
 
     python benchmarks/chosen_step.py [--runs 1000]
 
-Prints the table of docs/evaluation.md, "Keeping the best checkpoint", with the functions that grpo-run calls.
+Prints a table of benchmarks/intervals.md with the functions that grpo-run calls.
 """
 
 import argparse

@@ -1,7 +1,7 @@
 """How often the interval of an evaluation has the true mean in it: `python benchmarks/interval_coverage.py`.
 
-Prints the table of docs/evaluation.md: kinds of rows, and how many rows are held out. Nominal is 95 %; a share of 2000
-trials is known to within one point.
+Prints a table of benchmarks/intervals.md: kinds of rows, and how many rows are held out. Nominal is 95 %; a share of
+2000 trials is known to within one point.
 """
 
 import sys
