@@ -1,7 +1,7 @@
 """Writes what terminals show of a real run into docs/watch.md: `python benchmarks/screens.py`, or `make screens`.
 
-Trains the quickstart for some steps and watches it in three terminals of tmux, which has to be installed; half a minute
-of CPU time. What is between a line `<!-- NAME -->` and the end of the block behind it is replaced.
+Trains the quickstart for some steps and watches it in a terminal of tmux, which has to be installed; half a minute of
+CPU time. What is between a line `<!-- NAME -->` and the end of the block behind it is replaced.
 """
 
 import contextlib
@@ -19,7 +19,7 @@ from grpo_recipes.contract.run_record import read_record
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "watch.md"
-WIDTHS = (60, 80, 200)
+WIDTHS = (80,)
 STEPS, SHOWN_STEP = 60, 24
 FOLDER = "runs/addition"
 COMMAND = f"{sys.executable} -m grpo_recipes.cli.main"
