@@ -63,6 +63,11 @@ def _proof(rule_id: str, name: str) -> str:
     )
 
 
+def findings_of(case: Case) -> tuple[Finding, ...]:
+    """What is said of the case's recipe."""
+    return _resolved(_keys(laid_over(BASE_RECIPE, case.recipe)), case).findings
+
+
 def _of_case(case: Case) -> Example:
     values = laid_over(BASE_RECIPE, case.recipe)
     resolution = _resolved(_keys(values), case)

@@ -3,13 +3,14 @@
 from pathlib import Path
 
 import catalogue_page
+import failures_page
 import recipe_reference
 import rule_pages
 
 
 def texts() -> dict[Path, str]:
     """What the pages should hold."""
-    return {**recipe_reference.texts(), **rule_pages.texts(), **catalogue_page.texts()}
+    return {**recipe_reference.texts(), **rule_pages.texts(), **catalogue_page.texts(), **failures_page.texts()}
 
 
 if __name__ == "__main__":
