@@ -52,7 +52,8 @@ BELOW = (
 
 
 def test_the_reference_has_every_key_with_what_it_is() -> None:
-    entries = dict(re.findall(r"(?m)^### `(.+)`\n\n(?:(?!#|- Type:).*\n)+((?:- .*\n)+)", recipe_reference.page()))
+    entry = re.compile(r"(?m)^### `(.+)`\n\n(?:(?!#|- Type:).*\n)+((?:(?!</details>).*\n)+)</details>\n")
+    entries = dict(entry.findall(recipe_reference.page()))
     below = {name for name in sections() if name.startswith("evaluation.")}
     of_sections = set(sections()) - {*BELOW, *below, "training.cut", "distributed.fsdp", "preflight.turns"}
     of_sections -= {"rewards.judge", "slurm.container"}
