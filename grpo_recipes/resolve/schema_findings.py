@@ -84,7 +84,7 @@ def newer_format(source: Source) -> Finding | None:
                     f"grpo-run {__version__} reads format {FORMAT}",
                     "the same keys may mean something else in a later format",
                 ),
-                fix="pip install --upgrade grpo-recipes",
+                fix="upgrade grpo-recipes",
             )
     return None
 

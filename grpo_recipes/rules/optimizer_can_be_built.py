@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.facts.released.shipped import table
 from grpo_recipes.rules._shared.context import Context
-from grpo_recipes.rules._shared.machines import package_of
+from grpo_recipes.rules._shared.machines import command_for, package_of
 
 ID = "TRN001"
 OPTIM, ARGS, TARGETS = "GRPOConfig.optim", "GRPOConfig.optim_args", "GRPOConfig.optim_target_modules"
@@ -44,10 +44,10 @@ def _package(context: Context, optim: str) -> Iterator[Finding]:
         message = f"not checked: whether {package}, which {optim} needs, is installed"
         yield context.not_checked(message, OPTIM, because)
     elif context.stack.is_absent(package):
-        install = "'grpo-recipes[quantization]'" if package == "bitsandbytes" else package
+        install = command_for(context.stack, [package], "quantization" if package == "bitsandbytes" else "")
         message = f"optim {optim} needs {package}, which is not installed"
         why = "the trainer raises ImportError after loading the model"
-        yield context.finding(message, OPTIM, why, fix=f"pip install {install}, or optim: adamw_torch_fused")
+        yield context.finding(message, OPTIM, why, fix=f"{install}, or optim: adamw_torch_fused")
 
 
 def _target_modules(context: Context, optim: str) -> Iterator[Finding]:

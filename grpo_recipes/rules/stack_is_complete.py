@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.rules._shared.context import Context
-from grpo_recipes.rules._shared.machines import packages_needed
+from grpo_recipes.rules._shared.machines import command_for, packages_needed
 
 ID = "STK010"
 # If their releases are unknown, so are the facts, and STK011 reports that once.
@@ -32,8 +32,7 @@ def _missing(context: Context, absent: list[tuple[str, str, str, str]], extra: s
     """One finding for all packages that the same command installs."""
     packages = [package for package, *_ in absent]
     message = f"{', '.join(packages)} {'is' if len(packages) == 1 else 'are'} not installed"
-    fix = f"pip install 'grpo-recipes[{extra}]'" if extra else f"pip install {' '.join(packages)}"
-    return context.finding(message, absent[0][1], _reasons(absent), fix=fix)
+    return context.finding(message, absent[0][1], _reasons(absent), fix=command_for(context.stack, packages, extra))
 
 
 def _reasons(absent: list[tuple[str, str, str, str]]) -> list[str]:

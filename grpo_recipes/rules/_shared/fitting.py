@@ -83,20 +83,21 @@ def torch_and_driver(stack: Stack) -> GpuProblem | None:
     cuda = cuda_of(stack)
     if not stack.gpus or cuda is None:
         return None
-    torch = f"torch {stack.version('torch')}"
+    release = str(stack.version("torch"))
+    torch = f"torch {release}"
     gpus = f"{len(stack.gpus)} GPU{'' if len(stack.gpus) == 1 else 's'}"
     if cuda == "":
         return GpuProblem(
             f"{torch} is built without CUDA, but {stack.origin} has {gpus}",
             ("torch sees no GPU: 'Torch not compiled with CUDA enabled'",),
-            "pip install --force-reinstall torch -c constraints/cuda.txt, from an index with builds for CUDA;"
+            f"pip install --force-reinstall torch=={release.partition('+')[0]}, from an index with builds for CUDA;"
             " or launch.gpus_per_node: 0, which trains on the CPU",
         )
     needed = driver_for(cuda)
     if stack.driver is None or needed is None or _first(stack.driver) >= needed:
         return None
     window = newest_torch_for(stack.driver)
-    other = f"; or 'torch{window}', PyPI's newest for this driver, as in constraints/cuda12.txt" if window else ""
+    other = f"; or 'torch{window}', PyPI's newest for this driver" if window else ""
     return GpuProblem(
         f"{torch} is built for CUDA {cuda}, which needs driver {needed} or newer, not {stack.driver}",
         ("torch then sees no GPU: 'The NVIDIA driver on your system is too old'",),

@@ -1,6 +1,6 @@
 """The machines of a run, and the packages that it uses on them, for rules."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from grpo_recipes.contract.host.engines import ENGINES
 from grpo_recipes.contract.tasks import PACKAGE
@@ -11,7 +11,7 @@ from grpo_recipes.rules._shared.loaded_model import MODEL, is_quantized, model_c
 from grpo_recipes.rules._shared.training_rows import makes_rows
 from grpo_recipes.rules._shared.vllms_gpu import starts_server
 from grpo_recipes.stack.gpus import sizes_in_gb
-from grpo_recipes.stack.stack import Gpu
+from grpo_recipes.stack.stack import Gpu, Stack
 
 ENGINE, NODES = "launch.engine", "launch.num_nodes"
 
@@ -89,6 +89,13 @@ _LOADED_WITH = "AutoProcessor cannot load the model's processor without it"
 WITH_MATH_VERIFY = tuple(
     f"trl.rewards:{name}" for name in ("accuracy_reward", "reasoning_accuracy_reward", "get_cosine_scaled_reward")
 )
+
+
+def command_for(stack: Stack, packages: Sequence[str], extra: str) -> str:
+    """The command that installs the missing packages of an extra on this machine, or words for a declared one."""
+    from grpo_recipes.contract.host.installing import install_command, install_there  # only for a mistake
+
+    return (install_there if stack.declared else install_command)(packages, extra)
 
 
 def package_of(optim: str) -> str | None:

@@ -1,0 +1,87 @@
+"""The command that installs an extra of grpo-recipes, or other packages, for the Python that is running."""
+
+import json
+import os
+import re
+import shlex
+import shutil
+import sys
+from collections.abc import Sequence
+from importlib import metadata
+from importlib.util import find_spec
+from pathlib import Path
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
+
+DISTRIBUTION = "grpo-recipes"
+ROOT = Path(__file__).parents[3]
+"""The folder of the package: a checkout, an environment's packages, or the archive of a run folder."""
+
+
+def install_command(packages: Sequence[str], extra: str = "", others: Sequence[str] = ()) -> str:
+    """Returns a command to paste, such as "pip install '/home/me/grpo-run[train]'".
+
+    packages: the missing ones. extra: the extra that has them; it is installed from where grpo-recipes was: a checkout,
+    a wheel, a repository or an index. If that is gone, the packages are named, in the releases of the extra. others:
+    packages outside the extra.
+    """
+    words = _of_the_origin(extra) if extra else None
+    return " ".join([_installer(), *(shlex.quote(word) for word in [*(words or _bounded(packages, extra)), *others])])
+
+
+def install_there(packages: Sequence[str], extra: str) -> str:
+    """Returns the same for a machine that is not this one, in words: only there the origin is known."""
+    return f"install {DISTRIBUTION}[{extra}] there" if extra else f"pip install {' '.join(packages)}"
+
+
+def _installer() -> str:
+    """The command of pip, or of uv without it, that installs where this Python looks for packages."""
+    python = shlex.quote(sys.executable)
+    if find_spec("pip") is None:
+        return f"uv pip install --python {python}"
+    by_name = shutil.which("pip")
+    is_beside = by_name is not None and os.path.dirname(by_name) == os.path.dirname(sys.executable)
+    return "pip install" if is_beside else f"{python} -m pip install"
+
+
+def _of_the_origin(extra: str) -> list[str] | None:
+    """What to give to pip for an extra; None if nothing is installed, or its origin is gone.
+
+    Source: direct_url.json, which pip and uv write next to the metadata, but not for a package from an index (PEP 610).
+    """
+    if _is_checkout(ROOT):
+        return ["-e", f"{ROOT}[{extra}]"]
+    try:
+        text = metadata.distribution(DISTRIBUTION).read_text("direct_url.json")
+    except metadata.PackageNotFoundError:
+        return None
+    if text is None:
+        return [f"{DISTRIBUTION}[{extra}]"]
+    origin = json.loads(text)
+    url, repository = str(origin["url"]), origin.get("vcs_info")
+    if repository is not None:
+        url = f"{repository['vcs']}+{url}@{repository['commit_id']}"
+    elif url.startswith("file:"):
+        path = Path(url2pathname(urlsplit(url).path))
+        return [f"{path}[{extra}]"] if path.is_file() or _is_checkout(path) else None
+    folder = f"#subdirectory={origin['subdirectory']}" if origin.get("subdirectory") else ""
+    return [f"{DISTRIBUTION}[{extra}] @ {url}{folder}"]
+
+
+def _is_checkout(folder: Path) -> bool:
+    try:
+        text = (folder / "pyproject.toml").read_text(encoding="utf-8")
+    except OSError:
+        return False
+    return f'\nname = "{DISTRIBUTION}"\n' in text
+
+
+def _bounded(packages: Sequence[str], extra: str) -> list[str]:
+    """The packages with the extra's bounds; bare names if grpo-recipes is not installed."""
+    try:
+        required = metadata.requires(DISTRIBUTION) or []
+    except metadata.PackageNotFoundError:
+        required = []
+    form = re.compile(rf"""(([\w.-]+)[^;]*?) *; *extra == ['"]{extra}['"]""")
+    bounds = {match[2]: match[1] for requirement in required if (match := form.fullmatch(requirement))}
+    return [bounds.get(package, package) for package in packages]
