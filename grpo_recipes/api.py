@@ -82,7 +82,8 @@ def validate(
 ) -> tuple[Finding, ...]:
     """Returns the findings of `grpo-run validate` for a recipe; () without any.
 
-    target: a stack, as `--target` takes one, "tested,gpus=8xH100-80GB"; None is this machine. strict: unchecked points
+    target: a stack, as `--target` takes one, "tested,gpus=8xH100-80GB"; None is this machine, or
+    "tested" if it lacks the training stack. strict: unchecked points
     are errors. accept: ids of rules whose errors are warnings. Raises Refusal as load, and for an unreadable target or
     an unknown id.
     """
@@ -166,7 +167,7 @@ def _resolve(recipe: AnyRecipe, target: str | Stack | None, strict: bool, accept
     if not isinstance(target, Stack | str | None):
         raise Refusal.of(f"a target cannot be of type {type(target).__name__}", fix='text: "tested,gpus=8xH100-80GB"')
 
-    stack = target if isinstance(target, Stack) else choose_stack(target)
+    stack = target if isinstance(target, Stack) else choose_stack(target, announce=False)
     accept = (accept,) if isinstance(accept, str) else accept
     return apply_options(resolve_source(loaded.source, stack, loaded.reading), strict=strict, accepted=accept)
 

@@ -89,16 +89,33 @@ def a_run(context: click.Context, parameter: click.Parameter, value: Any) -> Any
     return value
 
 
-def choose_stack(target: str | None) -> Stack:
-    """The declared stack, or this machine's. Raises Refusal for an unreadable target."""
+def choose_stack(target: str | None, *, trains: bool = False, announce: bool = True) -> Stack:
+    """The declared stack, or this machine's; the tested one if this machine lacks the training stack.
+
+    trains: this machine's in any case. announce: say on stderr that it is the tested one. Raises Refusal for an
+    unreadable target.
+    """
     if target is None:
-        return probe()
+        machine = probe()
+        missing = [] if trains else missing_for_training(machine)
+        if not missing:
+            return machine
+        target = "tested"
+        if announce:
+            click.echo(f"this machine lacks {', '.join(missing)}: judged as for --target {target}", err=True)
     from grpo_recipes.stack.target import parse_target
 
     stack, findings = parse_target(target)
     if stack is None or any(finding.severity == "error" for finding in findings):
         raise Refusal(*findings)
     return stack
+
+
+def missing_for_training(stack: Stack) -> list[str]:
+    """The packages of every training that are known not to be installed."""
+    from grpo_recipes.rules._shared.machines import ALWAYS  # `--help` does not pay for the rules
+
+    return [package for package in ALWAYS if stack.is_absent(package)]
 
 
 MOST_SAMPLES = 64

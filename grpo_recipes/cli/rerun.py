@@ -57,7 +57,7 @@ def stack_of(plan: Plan, target: str | None = None) -> Stack:
     """
     if target is None and in_an_image(plan.job):
         return from_json_value(plan.stack)
-    return choose_stack(target)
+    return choose_stack(target, trains=True)
 
 
 def short_path(lock: Lock) -> str:

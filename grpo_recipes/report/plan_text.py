@@ -10,9 +10,22 @@ from grpo_recipes.contract.plan_sections import Forebear, PlannedMemory, lineage
 from grpo_recipes.contract.secrets.redact import redact
 from grpo_recipes.facts.released.requirements import cuda_of, newest_cuda_of
 from grpo_recipes.resolve.known_defects import KnownDefect, known_defects
+from grpo_recipes.rules._shared.machines import ALWAYS
 from grpo_recipes.stack.stack import OPTIONAL_PACKAGES, Stack, from_json_value
 
 SHIMS = "shims."
+USES = {
+    **dict.fromkeys(ALWAYS, "every run"),
+    "peft": "`lora`",
+    "bitsandbytes": "`quantization`",
+    "deepspeed": "the ZeRO strategies",
+    "vllm": "generation.use_vllm: true",
+    "liger-kernel": "trl.use_liger_kernel",
+    "flash-attn": "model.attn_implementation: flash_attention_2",
+    "math-verify": "the reward accuracy",
+    "requests": "a vLLM server",
+}
+"""By package of a stack: the parts of recipes that need it."""
 
 TITLES = {
     "experiment": "experiment (the same on every stack and machine)",
@@ -167,7 +180,8 @@ def stack_text(stack: Stack) -> str:
         if version is None and package in OPTIONAL_PACKAGES:
             continue
         built_for = _cuda_text(cuda_of(stack)) if package == "torch" and version else ""
-        lines.append(f"{package:<14}{version or 'not installed'}{built_for}")
+        missing = f"not installed{f'; needed by {USES[package]}' if package in USES else ''}"
+        lines.append(f"{package:<14}{version or missing}{built_for}")
     if stack.gpus is None:
         why = "" if stack.declared else ": nvidia-smi is missing, fails or takes too long; run it to see why"
         lines.append(f"{'gpus':<14}not known{why}")

@@ -23,6 +23,7 @@ from grpo_recipes.report.diff_text import (
     refusal_text,
 )
 from grpo_recipes.resolve.resolve import plan_of
+from grpo_recipes.stack.stack import Stack
 
 # Per format: what prints two plans, and what prints sides of which one is refused.
 FORMATS = {
@@ -43,8 +44,10 @@ def sides_of(
     written = [names_a_plan(path) for path, _ in pairs]
     if all(written) and (targets or overrides or accepted):
         raise Refusal.of("--target, --set and --accept need a recipe; plans are compared unchanged")
+    of_recipes = {target for (_, target), is_plan in zip(pairs, written, strict=True) if not is_plan}
+    stacks = {target: choose_stack(target) for target in of_recipes}
     sides = [
-        _side_of_plan(path) if is_plan else _side_of_recipe(path, target, overrides, accepted)
+        _side_of_plan(path) if is_plan else _side_of_recipe(path, stacks[target], overrides, accepted)
         for (path, target), is_plan in zip(pairs, written, strict=True)
     ]
     return sides[0], sides[1]
@@ -62,10 +65,10 @@ def _pairs(places: Sequence[str], targets: Sequence[str]) -> list[tuple[str, str
     )
 
 
-def _side_of_recipe(recipe: str, target: str | None, overrides: Sequence[str], accepted: Sequence[str]) -> Side:
-    resolution = resolve_recipe(recipe, choose_stack(target), RunOptions(tuple(overrides), accepted=tuple(accepted)))
+def _side_of_recipe(recipe: str, stack: Stack, overrides: Sequence[str], accepted: Sequence[str]) -> Side:
+    resolution = resolve_recipe(recipe, stack, RunOptions(tuple(overrides), accepted=tuple(accepted)))
     plan = None if resolution.refused else plan_of(resolution)
-    return Side(f"{recipe} on {target or 'this machine'}", recipe, plan, resolution.findings)
+    return Side(f"{recipe} on {stack.origin}", recipe, plan, resolution.findings)
 
 
 def _side_of_plan(path: str) -> Side:

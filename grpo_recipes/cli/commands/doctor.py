@@ -6,7 +6,7 @@ import os
 
 import click
 
-from grpo_recipes.cli.options import choose_stack, target_option
+from grpo_recipes.cli.options import choose_stack, missing_for_training, target_option
 from grpo_recipes.contract.exits import EXIT_DONE
 from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.contract.findings.findings_text import findings_text
@@ -26,7 +26,7 @@ from grpo_recipes.report.plan_text import defects_text, stack_text
 from grpo_recipes.resolve.known_defects import known_defects
 from grpo_recipes.resolve.stack_findings import stack_findings
 from grpo_recipes.rules._shared.fitting import DRIVER, TRITON, torch_and_driver, triton_compiler
-from grpo_recipes.rules._shared.machines import ALWAYS
+from grpo_recipes.rules._shared.machines import command_for
 from grpo_recipes.rules.stack_is_complete import ID as NOT_COMPLETE
 from grpo_recipes.stack.stack import Stack, to_json_value
 
@@ -40,7 +40,7 @@ def doctor(target: str | None, as_json: bool) -> int:
     \b
     grpo-run doctor --json
     """
-    stack = choose_stack(target)
+    stack = choose_stack(target, trains=True)
     findings = [
         *stack_findings(stack, facts_for(stack), compares_members=True),
         *_missing(stack),
@@ -48,7 +48,7 @@ def doctor(target: str | None, as_json: bool) -> int:
         *_of_the_caches(stack),
         *(small_for_nccl() if not stack.declared and len(stack.gpus or ()) > 1 else []),
     ]
-    known = known_defects(stack)
+    known = [] if stack.is_absent("trl") else known_defects(stack)
     sandbox = None if stack.declared else available()
     if as_json:
         value = {
@@ -61,8 +61,9 @@ def doctor(target: str | None, as_json: bool) -> int:
         click.echo(redact(json.dumps(value, indent=2)))
     else:
         text = findings_text(findings, stack.origin) or _nothing_missing(stack)
+        defects = [] if stack.is_absent("trl") else [defects_text(known)]
         shown = stack_text(stack) if stack.declared else f"{stack_text(stack)}\n{_of_the_sandbox(sandbox)}"
-        click.echo(redact("\n\n".join([shown, text, defects_text(known)])))
+        click.echo(redact("\n\n".join([shown, text, *defects])))
     return EXIT_DONE
 
 
@@ -78,11 +79,13 @@ def _of_the_sandbox(mechanism: str | None) -> str:
 
 
 def _missing(stack: Stack) -> list[Finding]:
-    missing = [package for package in ALWAYS if stack.is_absent(package)]
+    missing = missing_for_training(stack)
     if not missing:
         return []
     text = f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} not installed"
-    return [Finding(NOT_COMPLETE, "error", text, fix="pip install 'grpo-recipes[train]'")]
+    why = "nothing can train here; validate, plan, diff and fit judge as for --target tested"
+    fix = command_for(stack, missing, "train")
+    return [Finding(NOT_COMPLETE, "error", text, because=() if stack.declared else (why,), fix=fix)]
 
 
 def _of_the_gpus(stack: Stack) -> list[Finding]:

@@ -90,7 +90,7 @@ def preflight(
     grpo-run preflight recipe.yaml
     """
     asked = RunOptions(**options)
-    resolution = resolve_recipe(recipe, choose_stack(None), asked)
+    resolution = resolve_recipe(recipe, choose_stack(None, trains=True), asked)
     if resolution.refused or resolution.context is None:
         return _answer(resolution.file, list(resolution.findings), "", asked.as_json)
     from grpo_recipes.lock.pinned import with_pinned_code  # other commands do not need it

@@ -122,7 +122,7 @@ def profile(
 
 def _on_one_gpu(recipe: str, options: RunOptions) -> Resolution:
     """The recipe resolved for one process of this machine, with the errors that matter to a profile."""
-    stack = choose_stack(None)
+    stack = choose_stack(None, trains=True)
     stack = stack._replace(gpus=stack.gpus and stack.gpus[:1])
     resolution = resolve_recipe(recipe, stack, options)
     wanted = None if resolution.context is None else resolution.context.value("launch.gpus_per_node")

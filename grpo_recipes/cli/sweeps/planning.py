@@ -51,14 +51,14 @@ def plan_sweep(recipe: str, options: RunOptions, trials: Sequence[Trial], seeds:
     If several runs train at once on this machine, each is planned for its share of the devices. seeds: as for seeds_of.
     Raises Refusal for unreadable seeds, and for too many runs.
     """
-    planned = _plan_trials(recipe, choose_stack(options.target), options, trials, seeds)
+    planned = _plan_trials(recipe, choose_stack(options.target, trains=True), options, trials, seeds)
     shares = (
         [] if options.target is not None else shares_of([run.plan for run in planned.ready] if planned.sweep else [])
     )
     if len(shares) < 2 or not shares[0]:
         return planned
     with limit_devices(shares[0]):
-        return _plan_trials(recipe, choose_stack(None), options, trials, seeds)
+        return _plan_trials(recipe, choose_stack(None, trains=True), options, trials, seeds)
 
 
 def _plan_trials(recipe: str, stack: Stack, options: RunOptions, trials: Sequence[Trial], seeds: str) -> PlannedSweep:
