@@ -12,6 +12,7 @@ import pytest
 import yaml
 from packaging.requirements import Requirement
 
+from grpo_recipes import __version__
 from grpo_recipes.explain.pages import known_ids
 from grpo_recipes.takeover.shipped import shipped_recipes
 
@@ -34,14 +35,26 @@ def test_a_file_that_the_notice_names_is_there() -> None:
     assert all((ROOT / name).is_file() for name in named)
 
 
-def test_the_changelog_has_the_sections_of_its_form_and_rules_that_are() -> None:
+def test_the_changelog_is_one_page_about_this_version_with_rules_that_are() -> None:
     text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     releases = re.findall(r"^## (.*)$", text, re.MULTILINE)
-    assert releases[0] == "[Unreleased]"
-    assert all(re.fullmatch(r"\[\d+\.\d+\.\d+\] - \d{4}-\d\d-\d\d", one) for one in releases[1:])
-    sections = set(re.findall(r"^### (.*)$", text, re.MULTILINE))
-    assert sections <= {"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"}
+    assert re.fullmatch(rf"\[{re.escape(PROJECT['version'])}\] - (unreleased|\d{{4}}-\d\d-\d\d)", releases[0])
+    assert all(re.fullmatch(r"\[\d+\.\d+\.\d+\] - \d{4}-\d\d-\d\d", release) for release in releases[1:])
+    assert len(text.split("## [")[1].split()) < 1000
     assert set(re.findall(r"\b[A-Z]{3}\d{3}\b", text)) <= set(known_ids())
+
+
+def test_the_package_and_its_citation_have_one_version_and_one_address() -> None:
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert {"cff-version", "message", "title", "authors"} <= citation.keys()
+    assert (citation["version"], citation["license"]) == (PROJECT["version"], PROJECT["license"])
+    assert __version__ == PROJECT["version"]
+    home = PROJECT["urls"]["Homepage"]
+    assert citation["repository-code"] == home
+    assert f"pip install git+{home}\n" in (ROOT / "docs/commands.md").read_text(encoding="utf-8")
+    paths = [url.removeprefix(f"{home}/blob/main/") for url in PROJECT["urls"].values() if "/blob/" in url]
+    assert paths
+    assert all((ROOT / path).is_file() for path in paths)
 
 
 def test_the_targets_that_contributing_names_are_there() -> None:

@@ -18,7 +18,6 @@ MOVED = {
 # By release: files about what it changed, which stays true.
 ABOUT = {
     "5.24": {
-        "CHANGELOG.md": "what users notice",
         "grpo_recipes/rules/images_reach_everything.py": "a measurement",
         "grpo_recipes/rules/own_class_gets_its_cache.py": "the first release with the defect",
         "grpo_recipes/rules/tool_describes_itself.py": "the first release that reads types in docstrings",
