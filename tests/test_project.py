@@ -87,9 +87,8 @@ def test_a_workflow_may_read_alone_and_ends_and_runs_what_its_commit_says() -> N
         text = path.read_text(encoding="utf-8")
         workflow = yaml.safe_load(text)
         assert workflow["permissions"] == {}, path
-        assert {"push", "pull_request"} <= set(workflow[True]), "`on` is a boolean of YAML 1.1"
-        for job in workflow["jobs"].values():
-            assert job["permissions"] == {"contents": "read"}, path
+        for name, job in workflow["jobs"].items():
+            assert job["permissions"] == {"id-token": "write"} if name == "publish" else {"contents": "read"}, path
             assert job["timeout-minutes"] <= 360, path
             assert all("timeout-minutes" in step for step in job["steps"]), path
             assert sum(step["timeout-minutes"] for step in job["steps"]) <= job["timeout-minutes"], path
@@ -97,6 +96,20 @@ def test_a_workflow_may_read_alone_and_ends_and_runs_what_its_commit_says() -> N
         assert all(re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40} # v[\d.]+", action) for action in actions), actions
         assert "secrets." not in text
         assert not re.search(r"run:[^\n]*\$\{\{", text), "an expression in a command is the word of whoever opened it"
+
+
+def test_a_push_is_tested_and_a_tag_is_built_tested_and_published_by_the_index_alone() -> None:
+    test, release = (yaml.safe_load((ROOT / f".github/workflows/{name}.yml").read_text()) for name in ("ci", "release"))
+    assert {"push", "pull_request"} <= set(test[True]), "`on` is a boolean of YAML 1.1"
+    assert release[True] == {"push": {"tags": ["v*"]}}
+    assert [(name, job.get("needs")) for name, job in release["jobs"].items()] == [
+        ("build", None),
+        ("test", "build"),
+        ("publish", "test"),
+    ]
+    publish = release["jobs"]["publish"]
+    assert publish["environment"] == "pypi"
+    assert all("run" not in step for step in publish["steps"]), "nothing of the repository runs with this right"
 
 
 @pytest.mark.processes
