@@ -8,6 +8,7 @@ from grpo_recipes.facts.facts import Facts, ReleaseStatus
 from grpo_recipes.facts.released.requirements import Conflict, find_conflicts, nearest_first, requirements
 from grpo_recipes.facts.released.shipped import newest_release, releases_date, releases_with_facts
 from grpo_recipes.facts.released.windows import is_above
+from grpo_recipes.rules._shared.machines import command_for
 from grpo_recipes.stack.stack import Stack
 from grpo_recipes.stack.tested import read_tested_stack
 
@@ -141,7 +142,7 @@ def _untested(known: Mapping[str, str], stack: Stack, facts: Facts) -> Finding:
         because=(f"the fields and the trainer's methods were read from the source of {' and '.join(read)}",)
         if read
         else (),
-        fix=_install([known]) if _goes_together(_changed(stack, known)) else None,
+        fix=_install([known], stack) if _goes_together(_changed(stack, known)) else None,
     )
 
 
@@ -164,7 +165,7 @@ def _pair_finding(pair: BrokenPair, stack: Stack) -> Finding:
         "error",
         f"{pair.text_for(stack)}{where}: {pair.happens}",
         because=(pair.because, f"seen with {pair.seen}"),
-        fix=_install(_mends(stack, pair.works)) if only_releases else pair.fix,
+        fix=_install(_mends(stack, pair.works), stack) if only_releases else pair.fix,
     )
 
 
@@ -203,15 +204,13 @@ def _conflict(
             if requirement.extra
             else "pip refuses to install these two together",
         ),
-        fix=_install(ways) or TESTED.format(extras),
+        fix=_install(ways, stack) or TESTED.format(extras),
     )
 
 
-def _install(ways: Iterable[Mapping[str, str]]) -> str:
+def _install(ways: Iterable[Mapping[str, str]], stack: Stack) -> str:
     """Commands to paste, one for each way: "pip install vllm==0.30.0 torch==2.13.0"."""
-    return ", or ".join(
-        f"pip install {' '.join(f'{package}=={version}' for package, version in way.items())}" for way in ways
-    )
+    return ", or ".join(command_for(stack, [f"{name}=={version}" for name, version in way.items()]) for way in ways)
 
 
 def _failing_pairs(stack: Stack) -> Iterator[BrokenPair]:

@@ -11,6 +11,7 @@ from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.contract.findings.wording import nearest_words
 from grpo_recipes.facts.released.shipped import table
 from grpo_recipes.rules._shared.context import Context
+from grpo_recipes.rules._shared.machines import command_for
 
 ID = "TRN003"
 KEY = "GRPOConfig.report_to"
@@ -59,6 +60,5 @@ def _package(context: Context, services: list[object], service: str) -> Iterator
     left = _without(services, service)
     message = f"report_to {service} needs {packages[0]}, which is not installed"
     why = "the Trainer raises after loading the model"
-    yield context.wrong(
-        message, KEY, why, left, fix=f"pip install {packages[0]}, or report_to: [{', '.join(map(str, left))}]"
-    )
+    fix = f"{command_for(context.stack, packages[:1])}, or report_to: [{', '.join(map(str, left))}]"
+    yield context.wrong(message, KEY, why, left, fix=fix)

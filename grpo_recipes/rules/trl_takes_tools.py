@@ -16,6 +16,7 @@ from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.facts.released.requirements import PARAMETERS, needs_jmespath, transformers_for
 from grpo_recipes.facts.released.windows import is_within
 from grpo_recipes.rules._shared.context import Context
+from grpo_recipes.rules._shared.machines import command_for
 from grpo_recipes.rules._shared.said_tools import code_of_section, read_environment
 
 ID = "TOL001"
@@ -77,4 +78,4 @@ def _jmespath(context: Context, key: str, trl: str, transformers: str | None) ->
         message, because = "not checked: whether jmespath is installed", f"{context.stack.origin} does not say"
         return context.not_checked(message, key, because)
     why = f"trl {trl} parses tool calls with it on transformers {transformers}, and raises ImportError"
-    return context.finding("jmespath is not installed", key, why, fix="pip install jmespath")
+    return context.finding("jmespath is not installed", key, why, fix=command_for(context.stack, ["jmespath"]))

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 from grpo_recipes.contract.findings.finding import Finding, Patch
 from grpo_recipes.rules._shared.context import Context
+from grpo_recipes.rules._shared.machines import command_for
 
 ID = "GEN008"
 APPLIES_TO = {"trl": ">=0.16"}
@@ -31,7 +32,7 @@ def check(context: Context) -> Iterator[Finding]:
     if context.stack.is_absent("requests"):
         why = "without it, TRL's client raises ImportError after loading the model"
         message = "a vLLM server needs requests, which is not installed"
-        yield context.finding(message, "generation.vllm_mode", why, fix="pip install requests")
+        yield context.finding(message, "generation.vllm_mode", why, fix=command_for(context.stack, ["requests"]))
     url = context.value(URL)
     yield from _of_url(context, url) if isinstance(url, str) else _of_host(context)
     for key, usual in PORTS.items():

@@ -31,7 +31,7 @@ def install_command(packages: Sequence[str], extra: str = "", others: Sequence[s
 
 def install_there(packages: Sequence[str], extra: str) -> str:
     """Returns the same for a machine that is not this one, in words: only there the origin is known."""
-    return f"install {DISTRIBUTION}[{extra}] there" if extra else f"pip install {' '.join(packages)}"
+    return f"install {DISTRIBUTION}[{extra}] there" if extra else f"pip install {shlex.join(packages)}"
 
 
 def _installer() -> str:

@@ -91,8 +91,8 @@ WITH_MATH_VERIFY = tuple(
 )
 
 
-def command_for(stack: Stack, packages: Sequence[str], extra: str) -> str:
-    """The command that installs the missing packages of an extra on this machine, or words for a declared one."""
+def command_for(stack: Stack, packages: Sequence[str], extra: str = "") -> str:
+    """The command that installs packages, or the extra that has them, on this machine; words for a declared one."""
     from grpo_recipes.contract.host.installing import install_command, install_there  # only for a mistake
 
     return (install_there if stack.declared else install_command)(packages, extra)

@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from grpo_recipes.contract.findings.findings_text import Mistake
+from grpo_recipes.contract.host.installing import install_command
 from grpo_recipes.contract.host.processes import die_with_parent
 from grpo_recipes.worker._shared.replacing import Refused
 from grpo_recipes.worker.ends.ends import Ends
@@ -32,7 +33,7 @@ def check_reader() -> None:
         raise Refused.of(
             "a GGUF file cannot be verified here, nothing was written",
             because="transformers reads it with the package gguf, which is not installed",
-            fix="pip install gguf",
+            fix=install_command(["gguf"]),
         )
 
 
@@ -64,7 +65,7 @@ def convert(target: Path, dtype: str, converter: str) -> str:
         lines = [line.strip() for line in done.stdout.splitlines() if line.strip()]
         last = lines[-1][:_LONGEST_LINE] if lines else "it said nothing"
         missing = _MISSING.search(last)
-        fix = None if missing is None else f"pip install {missing[1]}, which the converter needs, or leave out --gguf"
+        fix = f"{install_command([missing[1]])}, which the converter needs, or leave out --gguf" if missing else None
         raise _not_converted(f"{os.path.basename(converter)} ended with {done.returncode}: {last}", fix)
     return file
 

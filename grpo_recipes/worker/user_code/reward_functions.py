@@ -11,6 +11,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from grpo_recipes.contract.host.installing import install_command
 from grpo_recipes.contract.plan import Reward
 from grpo_recipes.contract.plan_sections import Package
 from grpo_recipes.contract.prompt_shape import SOURCE_NAME
@@ -93,7 +94,7 @@ def _check_release(name: str, package: Package) -> None:
         raise Refused.of(
             f"reward {name}: {package.name} is {live or 'not installed'}, planned: {package.release or 'any release'}",
             because="a different release may compute a different reward",
-            fix=f"pip install {planned}, or plan again",
+            fix=f"{install_command([planned])}, or plan again",
         )
 
 
