@@ -67,6 +67,11 @@ class RunOptions(NamedTuple):
     as_json: bool = False
 
     @property
+    def trains(self) -> bool:
+        """Whether a training is asked for, not only its plan."""
+        return not (self.validate_only or self.dry_run)
+
+    @property
     def is_of_a_recipe(self) -> bool:
         """Whether any option changes the plan, or only prints it."""
         return any((self.overrides, self.accepted, self.target, self.validate_only, self.dry_run, self.smoke))

@@ -97,7 +97,7 @@ def _continue_sweep(folder: str, options: RunOptions) -> int:
 
 
 def _train_recipe(recipe: str, options: RunOptions, view: "View") -> int:
-    stack = choose_stack(options.target, trains=not (options.validate_only or options.dry_run))
+    stack = choose_stack(options.target, trains=options.trains)
     if options.accept_drift:
         raise Refusal.of("--accept-drift needs an earlier plan: a run folder, or its plan.json")
 

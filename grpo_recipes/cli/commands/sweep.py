@@ -79,7 +79,7 @@ def sweep(
         return go_on(recipe, asked.allowed, as_json=asked.as_json)
     if table_alone:
         raise Refusal.of(f"--table needs a sweep folder, but {recipe} is not one")
-    if asked.target is not None and not (asked.validate_only or asked.dry_run):
+    if asked.target is not None and asked.trains:
         raise Refusal.of(
             "--target declares a different machine, but a sweep needs this machine's stack", fix="add --dry-run"
         )

@@ -51,10 +51,9 @@ def plan_sweep(recipe: str, options: RunOptions, trials: Sequence[Trial], seeds:
     If several runs train at once on this machine, each is planned for its share of the devices. seeds: as for seeds_of.
     Raises Refusal for unreadable seeds, and for too many runs.
     """
-    planned = _plan_trials(recipe, choose_stack(options.target, trains=True), options, trials, seeds)
-    shares = (
-        [] if options.target is not None else shares_of([run.plan for run in planned.ready] if planned.sweep else [])
-    )
+    stack = choose_stack(options.target, trains=options.trains)
+    planned = _plan_trials(recipe, stack, options, trials, seeds)
+    shares = [] if stack.declared else shares_of([run.plan for run in planned.ready] if planned.sweep else [])
     if len(shares) < 2 or not shares[0]:
         return planned
     with limit_devices(shares[0]):
