@@ -1,17 +1,16 @@
 """Makes benchmarks/gpu.md from results: `python -m gpu_kit.report [RESULTS] --write`.
 
-RESULTS is the results.json of a run on a GPU. It is copied to benchmarks/gpu.json, the default for later calls. Without
-results the page says that there was no run.
+RESULTS is the results.json of a run on a GPU. --write merges it into benchmarks/gpu.json, which has each stage's newest
+result, and is the default for later calls. Without results the page says that there was no run.
 """
 
 import argparse
 import json
-import shutil
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from gpu_kit.result import Result, Results, read_results
+from gpu_kit.result import Result, Results, merged, read_results
 from gpu_kit.stages.catalog import STAGES
 from gpu_kit.trained import ROOT
 
@@ -45,14 +44,24 @@ def _body(results: Results) -> str:
     known = [(name, results.stages[name]) for name in STAGES if name in results.stages]
     missing = [name for name in STAGES if name not in results.stages]
     rows = [
-        f"| {name} | {STAGES[name].tells} | {one.status} | {one.seconds:.0f} | {one.beside} | {_why(one)} |"
+        f"| {name} | {STAGES[name].tells} | {one.status} | {one.seconds:.0f} | {one.beside} | {one.machine + 1} |"
+        f" {one.date[:10]} | {_why(one)} |"
         for name, one in known
     ]
+    keys = dict.fromkeys(key for machine in results.machines for key in machine)
+    machines = [
+        f"| {key} | {' | '.join(_cell(one[key]) if key in one else '' for one in results.machines)} |" for key in keys
+    ]
+    numbers = range(1, len(results.machines) + 1)
     parts = [
+        "\n".join([f"| machine | {' | '.join(map(str, numbers))} |", "|---" * (1 + len(numbers)) + "|", *machines]),
         "\n".join(
-            ["| machine | |", "|---|---|", *[f"| {key} | {_cell(one)} |" for key, one in results.machine.items()]]
+            [
+                "| stage | what it checks | | seconds | at the same time | machine | date | |",
+                "|---|---|---|---|---|---|---|---|",
+                *rows,
+            ]
         ),
-        "\n".join(["| stage | what it checks | | seconds | at the same time | |", "|---|---|---|---|---|---|", *rows]),
     ]
     parts += [f"Not run:\n\n{_planned(missing).rstrip()}"] if missing else []
     parts += [_details(name, one) for name, one in known if one.figures or one.wrong or one.said]
@@ -85,13 +94,17 @@ def main() -> None:
     parser.add_argument("results", type=Path, nargs="?", default=KEPT, help="results.json of a run on a GPU")
     parser.add_argument("--write", action="store_true", help="write benchmarks/gpu.md instead of printing it")
     options = parser.parse_args()
-    text = page(read_results(options.results) if options.results != KEPT or KEPT.exists() else None)
-    if options.write:
-        if options.results != KEPT:
-            shutil.copy(options.results, KEPT)
-        PAGE.write_text(text, encoding="utf-8")
-    else:
+    results = read_results(KEPT) if KEPT.exists() else None
+    if options.results != KEPT:
+        new = read_results(options.results)
+        results = merged(results or Results(new.device, []), new)
+    text = page(results)
+    if not options.write:
         print(text, end="")
+        return
+    if results is not None:
+        results.write(KEPT)
+    PAGE.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

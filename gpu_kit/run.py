@@ -5,6 +5,7 @@ command continues where the last one stopped, with --earlier FILE also on a diff
 """
 
 import argparse
+import signal
 import sys
 from pathlib import Path
 
@@ -40,14 +41,14 @@ def begun(out: Path, earlier: Path | None, device: str) -> Results:
     for place in filter(None, (out / "results.json", earlier)):
         if place.exists() or place == earlier:
             found = read_results(place)
-            before, now = found.machine.get("gpu"), live.get("gpu")
+            before, now = found.machines[-1].get("gpu"), live.get("gpu")
             if found.device != device or before != now:
                 raise ValueError(
                     f"{place} is from {found.device} {before or ''}, this is {device} {now or ''}; use another --out"
                 )
-            found.machine = live
+            found.move_to(live)
             return found
-    return Results(device, live)
+    return Results(device, [live])
 
 
 def main() -> int:
@@ -79,7 +80,9 @@ def main() -> int:
         print(f"error: {problem}", file=sys.stderr)
         return 2
     session = Session(work, out, older and older.resolve(), options.keep)
-    print(f"{results.machine.get('gpu', 'no GPU')}, torch {results.machine.get('torch')}; results in {out}", flush=True)
+    live = results.machines[-1]
+    print(f"{live.get('gpu', 'no GPU')}, torch {live.get('torch')}; results in {out}", flush=True)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # ends the running stage, too
 
     def print_line(line: str) -> None:
         (out / "report.md").write_text(report(results), encoding="utf-8")

@@ -12,8 +12,9 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Lock
 
-from gpu_kit.result import Result, Results
+from gpu_kit.result import Result, Results, Status
 from gpu_kit.stages.catalog import STAGES, Stage
 from gpu_kit.trained import ROOT, environment
 
@@ -22,6 +23,8 @@ VISIBLE = "CUDA_VISIBLE_DEVICES"
 KEPT = (".json", ".jsonl", ".yaml", ".log")
 LEAST_S = 45
 """A stage is not started with less time left, or less than its limit if that is shorter."""
+RECORD_S = 5.0
+"""How often the figures of a running stage are written."""
 _END_S = 10
 _SAID = 3000
 
@@ -52,7 +55,7 @@ def run_stages(
     print_line: Callable[[str], None],
     beside: int = 1,
 ) -> None:
-    """Runs these stages in order and writes the results after each.
+    """Runs these stages in order and writes the results after each, and every few seconds what a running one has.
 
     seconds: for all of them; a stage that does not fit is left out. beside: how many stages run at the same time; those
     that measure time or use all memory run alone, after the others.
@@ -62,13 +65,23 @@ def run_stages(
     together = [name for name in names if name not in alone]
 
     def run(name: str, at_once: int) -> tuple[str, Result]:
-        result = _one(session, results.device, name, STAGES[name], end - time.monotonic())
+        def record_running(result: Result) -> None:
+            result.beside = at_once
+            record(name, result)
+
+        result = _one(session, results.device, name, STAGES[name], end - time.monotonic(), record_running)
         result.beside = at_once
         return name, result
 
+    lock = Lock()
+
+    def record(name: str, result: Result) -> None:
+        with lock:
+            results.add(name, result)
+            results.write(session.file)
+
     def keep(name: str, result: Result) -> None:
-        results.stages[name] = result
-        results.write(session.file)
+        record(name, result)
         print_line(line_of(name, result))
 
     with ThreadPoolExecutor(beside) as pool:
@@ -78,17 +91,34 @@ def run_stages(
         keep(*run(name, 1))
 
 
-def _one(session: Session, device: str, name: str, stage: Stage, left: float) -> Result:
+def _one(
+    session: Session, device: str, name: str, stage: Stage, left: float, record_running: Callable[[Result], None]
+) -> Result:
     if left < min(stage.limit_s, LEAST_S):
         return Result("left out", reason=f"{max(0, left):.0f} s were left")
     folder = session.work / "stages" / name
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     began = time.monotonic()
-    code, said = _ended(session, device, name, folder, min(stage.limit_s, left), visible_gpus(stage.gpus))
+
+    def unfinished(status: Status) -> Result:
+        result = _found(folder) or Result(status)
+        spent = time.monotonic() - began
+        result.status, result.reason, result.seconds = status, f"ended after {spent:.0f} s", round(spent, 1)
+        return result
+
+    code, said = _ended(
+        session,
+        device,
+        name,
+        folder,
+        min(stage.limit_s, left),
+        visible_gpus(stage.gpus),
+        lambda: record_running(unfinished("cut off")),
+    )
     found = _found(folder) or Result("failed")
     if code is None:
-        found.status, found.reason = "late", f"ended after {time.monotonic() - began:.0f} s"
+        found = unfinished("late" if left > stage.limit_s else "cut off")
     elif code:
         found.status, found.reason = "failed", f"its process ended with {code}"
     if found.status != "passed":
@@ -109,7 +139,13 @@ def visible_gpus(gpus: int | None) -> dict[str, str]:
 
 
 def _ended(
-    session: Session, device: str, name: str, folder: Path, limit_s: float, variables: dict[str, str]
+    session: Session,
+    device: str,
+    name: str,
+    folder: Path,
+    limit_s: float,
+    variables: dict[str, str],
+    record_running: Callable[[], None],
 ) -> tuple[int | None, str]:
     """Returns the exit code of a stage's process, None if it took too long, and its output."""
     words = [sys.executable, "-m", "gpu_kit.one_stage", name, str(session.work), device]
@@ -126,13 +162,21 @@ def _ended(
             start_new_session=True,
         )
         try:
-            code = process.wait(limit_s)
-        except subprocess.TimeoutExpired:
-            code = None
+            code = _wait(process, limit_s, record_running)
         finally:
             end_marked(mark)
             process.wait()
     return code, log.read_text(errors="replace")
+
+
+def _wait(process: subprocess.Popen[bytes], limit_s: float, record_running: Callable[[], None]) -> int | None:
+    """Returns the exit code, None after the limit. A command that is killed meanwhile leaves what was recorded."""
+    end = time.monotonic() + limit_s
+    while (left := end - time.monotonic()) > 0:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            return process.wait(min(RECORD_S, left))
+        record_running()
+    return None
 
 
 def end_marked(mark: str) -> None:

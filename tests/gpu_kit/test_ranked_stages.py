@@ -53,7 +53,7 @@ def test_a_folder_of_results_that_is_a_file_is_said(
 
 
 def test_what_passed_is_not_run_again_and_what_failed_or_was_left_out_is() -> None:
-    results = Results("cpu", {}, {"doctor": Result("passed"), "lora": Result("failed"), "qlora": Result("left out")})
+    results = Results("cpu", [{}], {"doctor": Result("passed"), "lora": Result("failed"), "qlora": Result("left out")})
     names = ["doctor", "lora", "qlora", "zero2"]
     assert runner.still_to_run(names, results, again=False) == ["lora", "qlora", "zero2"]
     assert runner.still_to_run(names, results, again=True) == names

@@ -18,7 +18,7 @@ def results_of(device: str) -> Results:
         "lora": Result("failed", 31.0, wrong=["PRF004 | is not proved"], said="one\ntwo\n", figures={"step": 0.5}),
         "vllm": Result("left out", reason="vllm is not installed"),
     }
-    return Results(device, dict(H200), stages)
+    return Results(device, [dict(H200)], stages)
 
 
 def test_the_page_of_the_benchmarks_is_what_the_last_results_of_a_gpu_give() -> None:
@@ -47,11 +47,48 @@ def test_the_page_has_the_machine_how_each_stage_ended_and_what_is_wrong() -> No
     page = report.page(results_of("cuda"))
     assert "Not yet" not in page
     assert "| gpu | NVIDIA H200 |" in page
-    assert "| failed | 31 | 1 | PRF004 \\| is not proved |" in page
-    assert "| left out | 0 | 1 | vllm is not installed |" in page
+    assert "| failed | 31 | 1 | 1 |  | PRF004 \\| is not proved |" in page
+    assert "| left out | 0 | 1 | 1 |  | vllm is not installed |" in page
     assert "- **wrong**: PRF004 | is not proved" in page
     assert "one\ntwo\n```" in page
     assert "Not run:\n\n| stage | limit in seconds | what it checks |\n|---|---|---|\n| real_model | " in page
+
+
+NEWER = {"gpu": "NVIDIA H200", "torch": "2.13.0+cu130", "trl": "1.17.0"}
+DAY, LATER = "2026-11-26", "2026-11-30T10:00:00+00:00"
+
+
+def test_each_stage_keeps_its_newest_result_and_the_machine_of_it() -> None:
+    kept = Results("cuda", [dict(H200)], {name: Result("passed", date=DAY) for name in ("doctor", "lora", "vllm")})
+    kept.stages["qlora"] = Result("cut off", date=DAY)
+    new = Results("cuda", [dict(H200), NEWER])
+    new.stages = {
+        "doctor": Result("failed", date=LATER, machine=1),
+        "lora": Result("passed", date="2026-11-25", machine=1),
+        "vllm": Result("cut off", date=LATER, machine=1),
+        "qlora": Result("cut off", date=LATER, machine=1, figures={"step": 1}),
+        "images": Result("left out", date=LATER, machine=1),
+        "zero2": Result("passed", date=LATER, machine=0),
+    }
+    table = report.merged(kept, new)
+    assert {name: (one.status, table.machines[one.machine]) for name, one in table.stages.items()} == {
+        "doctor": ("failed", NEWER),
+        "lora": ("passed", H200),
+        "vllm": ("passed", H200),
+        "qlora": ("cut off", NEWER),
+        "zero2": ("passed", H200),
+    }
+    assert table.stages["qlora"].figures == {"step": 1}
+    page = report.page(table)
+    assert "| machine | 1 | 2 |\n|---|---|---|\n" in page and "| trl | 1.17.0 |  |" in page
+
+
+def test_a_machine_without_a_newest_result_leaves_the_table() -> None:
+    kept = Results("cuda", [dict(H200)], {"doctor": Result("passed", date=DAY)})
+    table = report.merged(kept, Results("cuda", [NEWER], {"doctor": Result("passed", date=LATER)}))
+    assert table.machines == [NEWER]
+    with pytest.raises(ValueError, match="results from cuda and cpu have no common table"):
+        report.merged(table, Results("cpu", []))
 
 
 def test_results_of_a_cpu_are_no_page_of_the_benchmarks() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gpu_kit import session as sessions
-from gpu_kit.result import Results, read_results
+from gpu_kit.result import Result, Results, read_results
 from gpu_kit.session import Session, end_marked, run_stages
 from gpu_kit.stages.catalog import STAGES
 
@@ -43,22 +43,50 @@ def test_a_stage_that_takes_too_long_is_ended_and_the_next_one_runs(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sessions.STAGES, "lora", STAGES["lora"]._replace(limit_s=1))  # type: ignore[index]
-    results, lines = Results("cpu", {}), []
+    results, lines = Results("cpu", [{}]), []
     run_stages(session, results, ["lora", "doctor"], LONG_S, lines.append)
     assert {name: one.status for name, one in results.stages.items()} == {"lora": "late", "doctor": "passed"}
     assert "ended after 1 s" in lines[0]
     assert read_results(session.file) == results
 
 
+def test_the_figures_of_a_running_stage_are_written_meanwhile(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So a command that is killed, which nothing can catch, leaves them; a passed result of an earlier one stays."""
+    monkeypatch.setattr(sessions, "RECORD_S", 0.2)
+    monkeypatch.setitem(sessions.STAGES, "lora", STAGES["lora"]._replace(limit_s=2))  # type: ignore[index]
+    monkeypatch.setitem(sessions.STAGES, "qlora", STAGES["qlora"]._replace(limit_s=2))  # type: ignore[index]
+    written: list[dict[str, str]] = []
+
+    class Watched(Results):
+        def write(self, path: Path) -> None:
+            written.append({name: one.status for name, one in self.stages.items()})
+            Results.write(self, path)
+
+    results = Watched("cpu", [{}], {"qlora": Result("passed", date="2026-11-26")})
+    run_stages(session, results, ["lora", "qlora"], LONG_S, lambda line: None)
+    assert written[0] == {"qlora": "passed", "lora": "cut off"}
+    assert {"qlora": "passed", "lora": "late"} in written
+    assert written[-1] == {"qlora": "late", "lora": "late"}
+
+
+def test_a_stage_that_the_command_ends_is_cut_off(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sessions, "LEAST_S", 1)
+    results = Results("cpu", [{}])
+    run_stages(session, results, ["lora"], 2, lambda line: None)
+    assert (results.stages["lora"].status, results.stages["lora"].reason) == ("cut off", "ended after 2 s")
+
+
 def test_a_stage_for_which_no_time_is_left_is_left_out(session: Session) -> None:
-    results = Results("cpu", {})
+    results = Results("cpu", [{}])
     run_stages(session, results, ["lora"], 20, lambda line: None)
     assert (results.stages["lora"].status, results.stages["lora"].reason) == ("left out", "20 s were left")
     assert not session.work.exists()
 
 
 def test_a_stage_that_fails_says_why_and_does_not_stop_the_rest(session: Session) -> None:
-    results = Results("cpu", {})
+    results = Results("cpu", [{}])
     (session.work / "models").mkdir(parents=True)
     (session.work / "models" / "tiny").write_text("no model")  # where a folder belongs
     run_stages(session, results, ["lora", "doctor"], LONG_S, lambda line: None)
@@ -78,7 +106,7 @@ def test_what_a_stage_has_started_ends_with_it() -> None:
 
 
 def test_stages_side_by_side_end_all_and_those_that_take_times_run_alone(session: Session) -> None:
-    results, lines = Results("cpu", {}), []
+    results, lines = Results("cpu", [{}]), []
     run_stages(session, results, ["flash", "doctor", "releases"], LONG_S, lines.append, beside=2)
     assert {name: (one.status, one.beside) for name, one in results.stages.items()} == {
         "doctor": ("passed", 2),
