@@ -51,7 +51,7 @@ DEVELOPMENT := -e '.[train,quantization,deepspeed,reasoning-gym,dev]'
 # Tries a second time, because a download can break off.
 install = $(PIP) -c $(CONSTRAINTS) $(1) || { sleep 5; $(PIP) -c $(CONSTRAINTS) $(1); }
 
-.PHONY: setup environment quickstart real-model real results real-paths test test-all test-core test-unit test-fast test-hostile test-stack test-torchvision test-evidence test-memory test-distributed test-stacks test-vllm test-gguf test-fuzz test-survival test-slurm test-quickstart test-environments test-gpu lint audit sbom resolve cuda-locks coverage docs site dist schemas tested facts release-of benchmark screens screenshots clean
+.PHONY: setup environment quickstart real-model real results real-paths test test-all test-core test-unit test-fast test-hostile test-stack test-torchvision test-evidence test-memory test-distributed test-stacks test-vllm test-gguf test-fuzz test-survival test-slurm test-quickstart test-environments test-gpu lint audit sbom resolve cuda-locks coverage docs site dist schemas tested facts release-of benchmark screens screenshots clean lease
 
 # With -j, two installations would write into .venv at once, and tests would run while it changes.
 .NOTPARALLEL:
@@ -200,6 +200,13 @@ test-environments: setup
 test-gpu: PYTHON := $(if $(wildcard $(BIN)/python),$(BIN)/python,$(PYTHON))
 test-gpu:
 	$(if $(filter cpu,$(DEVICE)),OMP_NUM_THREADS=1 )$(PYTHON) -m gpu_kit.run --device $(DEVICE) --stages $(STAGES) $(GPU_ARGS)
+
+# Packs what a CUDA machine without a network lacks for test-gpu into build/lease, at most 60 MB. HAS: what
+# `python3 -m pip list --format=freeze` prints there. docs/gpu.md has the rest.
+HAS ?= packages.txt
+LEASE_ARGS ?=
+lease: setup
+	$(BIN)/python -m gpu_kit.pack '$(HAS)' $(LEASE_ARGS)
 
 # Trains small runs and makes the pictures of docs/report.md from them. Needs chromium.
 screenshots: setup

@@ -29,6 +29,7 @@ REASONS = {
     "export/test_refused_exports.py": WAITS,
     "facts/test_template.py": BOUNDED,
     "fuzz/test_robustness.py": BOUNDED,
+    "gpu_kit/test_pack.py": WAITS,
     "hostile/harms.py": WAITS,
     "hostile/strange_places.py": WAITS,
     "hostile/test_patterns.py": BOUNDED,
