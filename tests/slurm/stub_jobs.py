@@ -50,11 +50,11 @@ launch: {{engine: slurm, num_nodes: 2, gpus_per_node: 0}}
 """
 
 
-def written_folder(cluster: Cluster, home: Path, root: Path) -> Path:
-    """The run folder that `grpo-run RECIPE --dry-run` writes."""
+def written_folder(cluster: Cluster, home: Path, root: Path, *more: str) -> Path:
+    """The run folder that `grpo-run RECIPE --dry-run` writes. more: arguments of it."""
     (home / "recipe.yaml").write_text(RECIPE.format(root=root))
     folder = home / "a run"
-    command = [sys.executable, "-m", "grpo_recipes.cli.main", "recipe.yaml", "--dry-run", "--out", str(folder)]
+    command = [sys.executable, "-m", "grpo_recipes.cli.main", "recipe.yaml", "--dry-run", "--out", str(folder), *more]
     done = subprocess.run(command, cwd=home, env=environment(cluster, home), capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
     return folder

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from stub_jobs import ended, follow, wait_for_file
+from slurm_runs import ROOT
+from stub_jobs import ended, follow, wait_for_file, with_stub, written_folder
 from throw_away_cluster import Cluster
 
 pytestmark = pytest.mark.slurm
@@ -26,6 +27,26 @@ def test_each_machine_gets_its_number_and_the_same_address_and_port(slurm: Clust
     assert words[0][2:] == words[1][2:]
     assert words[0][2:5:2] == ["--address", "--port"]
     assert len(words[0]) == 6
+
+
+def on_interface(slurm: Cluster, home: Path, interface: str) -> Path:
+    """A run folder whose machines meet there, with a trainer that notes where."""
+    folder = written_folder(slurm, home, ROOT, "--set", f"slurm.interface={interface}")
+    return with_stub(folder, "note(f'words{node}', ' '.join(arguments))\n" + DONE)
+
+
+def test_the_machines_meet_on_the_interface_that_the_recipe_names(slurm: Cluster, tmp_path: Path) -> None:
+    folder = on_interface(slurm, tmp_path, "lo")
+    ended(follow(slurm, folder), 0)
+    addresses = [(folder / f"words{node}").read_text().split()[3] for node in (0, 1)]
+    assert addresses == ["127.0.0.1"] * 2, "Slurm's own address of the first machine is 127.0.0.11"
+
+
+def test_an_interface_that_the_first_machine_lacks_ends_in_words(slurm: Cluster, tmp_path: Path) -> None:
+    folder = on_interface(slurm, tmp_path, "ib7")
+    slurm.run("sbatch", "--wait", "job.sbatch", cwd=folder, fails=True, PYTHON=sys.executable)
+    assert "node1 has no IPv4 address on the interface ib7" in (folder / "train.log").read_text()
+    assert not (folder / "run.json").exists()
 
 
 def test_the_port_is_held_for_the_job_until_it_listens_there(slurm: Cluster, run_folder: MakeFolder) -> None:
