@@ -297,7 +297,8 @@ facts: setup
 
 # Moves the tested stack to a release, as in `make release-of trl==1.17.0`: reads it, writes pins, tables and pages, and
 # runs the suites that can notice. Make takes that word for a variable, trl, whose value is "=1.17.0".
-# RELEASE_ARGS: --wheel FILE, a release that is not on the index; --read, which writes nothing; --suites seams,core.
+# RELEASE_ARGS: --wheel FILE, a release that is not on the index; --rehearse, one that was never released; --read, which
+# writes nothing; --suites seams,core.
 RELEASED := trl transformers peft accelerate datasets bitsandbytes deepspeed vllm torch
 RELEASE_ARGS ?=
 release-of: setup

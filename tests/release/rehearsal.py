@@ -1,7 +1,7 @@
 """Makes a wheel of a TRL that was never released: `python tests/release/rehearsal.py FOLDER`.
 
 It is the installed TRL with another version, a new field, another default and another name of a method, so that
-`make release-of trl==VERSION --wheel FILE` can be rehearsed before TRL has a newer release.
+`make release-of trl==VERSION RELEASE_ARGS=--rehearse` can show what it finds before TRL has a newer release.
 """
 
 import importlib.metadata

@@ -1,12 +1,12 @@
 """Moves the tested stack to a release of one package: `make release-of transformers==5.24.0`.
 
-    python tests/release/release_of.py PACKAGE==VERSION [--wheel FILE] [--read] [--suites NAMES]
+    python tests/release/release_of.py PACKAGE==VERSION [--wheel FILE | --rehearse] [--read] [--suites NAMES]
 
 It reads the release and shows what it changes for a recipe and for the worker; writes pins, tables and pages; installs
 it into .venv; runs the suites that can notice; and ends with what a person has to decide. --wheel: a release that is
-not on the package index. --read: only shows what changed, and writes nothing. --suites: some of them, with
-commas. vLLM and torch are only read, because `.venv` has neither vLLM nor a torch for GPUs. CONTRIBUTING.md, "A new
-release of a library", has the rest.
+not on the package index. --rehearse: a TRL that was never released, which rehearsal.py makes. --read: only shows what
+changed, and writes nothing. --suites: some of them, with commas. vLLM and torch are only read, because `.venv` has
+neither vLLM nor a torch for GPUs. CONTRIBUTING.md, "A new release of a library", has the rest.
 """
 
 import argparse
@@ -39,6 +39,7 @@ from changes import (  # noqa: E402
 )
 from collect_facts import collect_newer, declared_windows, metadata_of, unpack  # noqa: E402
 from pins import complete_lock, move_pins, pinned_release  # noqa: E402
+from rehearsal import rehearsed_wheel  # noqa: E402
 
 from grpo_recipes.facts.source.package_facts import MODULES  # noqa: E402
 from grpo_recipes.facts.source.package_source import PackageSource  # noqa: E402
@@ -79,6 +80,7 @@ def main(words: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("release", metavar="PACKAGE==VERSION")
     parser.add_argument("--wheel", type=Path)
+    parser.add_argument("--rehearse", action="store_true")
     parser.add_argument("--read", action="store_true")
     parser.add_argument("--suites", metavar="NAMES", default=",".join(SUITES))
     arguments = parser.parse_args(words)
@@ -89,11 +91,17 @@ def main(words: list[str] | None = None) -> int:
     if unknown := [name for name in suites if name not in SUITES]:
         parser.error(f"{unknown[0]} is no suite; there are {', '.join(SUITES)}")
     started, before = time.monotonic(), pinned_release(package)
-    print(f"{package} {before} -> {version}", flush=True)
-    decisions = show_changes(package, before, version, arguments.wheel)
     is_moved = not arguments.read and package not in READ_ONLY
-    if is_moved:
-        decisions += move(package, version, arguments.wheel, suites)
+    with tempfile.TemporaryDirectory() as folder:
+        wheel = arguments.wheel
+        if arguments.rehearse:
+            rehearsed, wheel = rehearsed_wheel(Path(folder))
+            if (package, version) != ("trl", rehearsed):
+                parser.error(f"--rehearse makes trl=={rehearsed}")
+        print(f"{package} {before} -> {version}", flush=True)
+        decisions = show_changes(package, before, version, wheel)
+        if is_moved:
+            decisions += move(package, version, wheel, suites)
     _say("left to a person", decisions or ["nothing"])
     changed = f"{_changed_files()} files changed" if is_moved else "nothing was written"
     print(f"\n{time.monotonic() - started:.0f} s; {changed}")

@@ -8,7 +8,7 @@ import pytest
 from changes import member_change, methods_in, path_in_wheel
 from collect_facts import digests_of, package_texts, requirements_of
 from pins import moved_texts, moved_windows, pinned_release
-from rehearsal import DEFAULT, FIELD, METHOD, rehearsed_wheel
+from rehearsal import DEFAULT, FIELD, METHOD, next_minor, rehearsed_wheel
 from release_of import PACKAGES, READ_ONLY, main
 
 from grpo_recipes.facts.facts import DIGESTS
@@ -30,8 +30,7 @@ def rehearsed(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
 def test_every_change_is_shown_and_what_a_person_decides(
     rehearsed: tuple[str, Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    version, wheel = rehearsed
-    assert main([f"trl=={version}", "--read", "--wheel", str(wheel)]) == 1
+    assert main([f"trl=={rehearsed[0]}", "--read", "--rehearse"]) == 1
     shown, _, decisions = capsys.readouterr().out.partition("left to a person:")
     assert f"GRPOConfig.{FIELD}: new, default 0.0" in shown
     assert f"GRPOConfig.{DEFAULT[0]}: default {DEFAULT[1]} -> {DEFAULT[2]}" in shown
@@ -134,6 +133,12 @@ def test_a_citation_means_the_file_that_is_least_deep() -> None:
     names = ("trl/experimental/grpo/trainer.py", "trl/trainer.py", "trl/my_trainer.py")
     assert path_in_wheel("trainer.py", names) == "trl/trainer.py"
     assert path_in_wheel("other.py", names) is None
+
+
+def test_a_rehearsal_of_a_real_release_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main([f"trl=={pinned_release('trl')}", "--read", "--rehearse"])
+    assert f"--rehearse makes trl=={next_minor(pinned_release('trl'))}" in capsys.readouterr().err
 
 
 def test_the_tested_release_is_that_of_the_lock() -> None:
