@@ -55,6 +55,7 @@ STRICTER = {
     "WLD006": "sbatch uses the last of two equal options, so the job would not be the one that grpo-run expects",
     "WLD007": "Slurm sends the signal immediately, so each start of the job would save and stop; see tests/slurm",
     "WLD015": "only a warning: sbatch reads the time as WLD007 does",
+    "WLD016": "only a warning: sbatch accepts any number; tests/slurm shows its unit",
     "WLD012": "pyxis and Apptainer refuse them when the job's machines start; tried by hand with pyxis 0.24.0",
     "TOL007": "needs GPUs or a server; tried by hand: two processes and a server fail with UnpicklingError",
     "RWD015": "only a warning: TRL adds both, and trains what that asks for",

@@ -31,15 +31,24 @@ def test_every_option_is_judged(slurm: Cluster) -> None:
     assert set(table("sbatch_options")["allowed"]) - of_sbatch <= NOT_IN_HELP
 
 
-def test_a_beginning_of_a_name_is_taken_by_sbatch(slurm: Cluster, tmp_path: Path) -> None:
-    script = tmp_path / "job"
-    script.write_text("#!/bin/sh\n#SBATCH --erro=named\nexit 0\n")
+def _submit(slurm: Cluster, folder: Path, option: str) -> dict[str, str]:
+    """The fields of a job with one more option, which never starts."""
+    script = folder / "job"
+    script.write_text(f"#!/bin/sh\n#SBATCH {option}\nexit 0\n")
     done = subprocess.run(
         ["sbatch", "--parsable", "--hold", "--nodes=1", str(script)],
-        cwd=tmp_path,
+        cwd=folder,
         env={**os.environ, **slurm.environment},
         capture_output=True,
         text=True,
     )
     assert done.returncode == 0, done.stderr
-    assert slurm.job(done.stdout.strip())["StdErr"].endswith("/named")
+    return slurm.job(done.stdout.strip())
+
+
+def test_a_beginning_of_a_name_is_taken_by_sbatch(slurm: Cluster, tmp_path: Path) -> None:
+    assert _submit(slurm, tmp_path, "--erro=named")["StdErr"].endswith("/named")
+
+
+def test_memory_without_a_unit_is_in_megabytes(slurm: Cluster, tmp_path: Path) -> None:
+    assert _submit(slurm, tmp_path, "--mem=64")["MinMemoryNode"] == "64M"
