@@ -3,6 +3,7 @@
 Most values of `optim` need a package that nothing else needs. The trainer imports it when it creates the optimizer,
 after loading the model. GaLore and APOLLO project the gradients of chosen modules and need a list of them. Their
 layerwise forms step inside the backward pass, so they support neither accumulated gradients nor several processes.
+FSDP2 makes every parameter a DTensor, and no optimizer of bitsandbytes can step on those, in 8 bits or in 32.
 `optim_args` is one string, "name=value,name=value". A different form raises ValueError at the same late moment, and a
 name that the optimizer does not know is silently ignored.
 """
@@ -26,6 +27,10 @@ def check(context: Context) -> Iterator[Finding]:
     if optim in OTHER_HARDWARE:
         because = "on a GPU or the CPU, the trainer raises ValueError after loading the model"
         yield context.wrong(f"{optim} needs {OTHER_HARDWARE[optim]}", OPTIM, because, "adamw_torch_fused")
+        return
+    if package_of(optim) == "bitsandbytes" and context.value("distributed.strategy") == "fsdp2":
+        because = "its kernels do not take DTensors, and torch raises RuntimeError or NotImplementedError at step 1"
+        yield context.wrong(f"optim {optim} cannot step under fsdp2", OPTIM, because, "adamw_torch_fused")
         return
     yield from _package(context, optim)
     yield from _target_modules(context, optim)

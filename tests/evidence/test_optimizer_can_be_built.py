@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from library import Library
+from library import Library, environment_of_ranks
 
 from grpo_recipes.facts.released.shipped import table
 from grpo_recipes.rules.optimizer_can_be_built import LOW_RANK, OTHER_HARDWARE
@@ -85,3 +85,13 @@ def test_layerwise_optimizers_know_no_accumulation_and_no_ranks(library: Library
     assert "does not support gradient accumulation" in accumulating.text
     assert "does not support DDP" in library.call("in_training.low_rank", arguments=alone, ranks=True).text
     assert "does not support" not in library.call("in_training.low_rank", arguments=alone).text
+
+
+def test_no_optimizer_of_bitsandbytes_steps_under_fsdp2(library: Library, words: dict[str, str]) -> None:
+    own = [word for word in words if _of(table("trainer_words")["optimizer_packages"], word) == "bitsandbytes"]
+    answer = library.call(
+        "in_two_processes.sharded_steps", environment=environment_of_ranks(1), words=["adamw_torch_fused", *own]
+    )
+    assert answer.result.pop("adamw_torch_fused") == ""
+    assert len(own) >= 10
+    assert [word for word, text in answer.result.items() if "DTensor" not in text and "sharding" not in text] == []
