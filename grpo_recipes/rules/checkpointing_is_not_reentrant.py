@@ -3,7 +3,8 @@
 With reentrant checkpointing and a frozen base no input of a checkpointed block needs a gradient, and the backward pass
 fails with "element 0 of tensors does not require grad" unless some layer enables gradients on the inputs. Which layer
 does so changed in every other release. `use_reentrant: false` works on all of them and gives the same numbers. PEFT
-with DeepSpeed's ZeRO-3 needs true; TRL 1.9 and later force it.
+with DeepSpeed's ZeRO-3 needs true; TRL 1.9 and later force it. DDP that searches for unused parameters does not see
+those of a reentrant block, and fails when their gradients come.
 """
 
 from collections.abc import Iterator
@@ -16,6 +17,7 @@ from grpo_recipes.rules._shared.settings import Setting
 ID = "LRA001"
 CHECKPOINTING = "GRPOConfig.gradient_checkpointing"
 KWARGS = "GRPOConfig.gradient_checkpointing_kwargs"
+UNUSED = "GRPOConfig.ddp_find_unused_parameters"
 OWNS = (KWARGS,)
 ARGUMENTS = {"use_reentrant", "preserve_rng_state", "determinism_check", "debug", "early_stop"}
 READS = ("GRPOConfig.gradient_checkpointing", "distributed.strategy")
@@ -23,6 +25,11 @@ READS = ("GRPOConfig.gradient_checkpointing", "distributed.strategy")
 
 def _reentrant(context: Context) -> bool:
     return context.has_section("lora") and context.value("distributed.strategy") == "zero3"
+
+
+def _marks_twice(context: Context) -> bool:
+    """Whether DDP takes the parameters in checkpointed blocks for unused, and then gets their gradients."""
+    return context.value("distributed.strategy") == "ddp" and context.value(UNUSED) is True
 
 
 def decide(context: Context) -> Iterator[Setting]:
@@ -62,6 +69,10 @@ def _use_reentrant(context: Context, value: object) -> Iterator[Finding]:
     elif value is True and context.mapping(KWARGS).get("debug"):
         message = "debug needs use_reentrant false"
         because = "torch raises ValueError for it at the first forward pass"
+        yield context.wrong(message, KWARGS, because, False, at=path, mark=context.mark(KWARGS))
+    elif value is True and _marks_twice(context):
+        message = "use_reentrant true does not go with ddp_find_unused_parameters true"
+        because = "torch raises RuntimeError in the first backward pass: Expected to mark a variable ready only once"
         yield context.wrong(message, KWARGS, because, False, at=path, mark=context.mark(KWARGS))
     elif value is False and _reentrant(context):
         message = "use_reentrant must be true for an adapter under ZeRO-3"

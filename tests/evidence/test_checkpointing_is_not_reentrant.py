@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from library import Answer, Library
+from library import Answer, Library, environment_of_ranks
 
 pytestmark = pytest.mark.stack
 
@@ -47,3 +47,17 @@ def test_debug_with_reentrant_raises_at_the_first_forward_pass(library: Library)
     answer = _train(library, use_reentrant=True, debug=True)
     assert (answer.stage, answer.raised) == ("train", "ValueError")
     assert "only supported when use_reentrant=False" in answer.text
+
+
+@pytest.mark.parametrize(("reentrant", "unused"), [(True, False), (False, True), (True, True)])
+def test_reentrant_blocks_hold_unused_parameters_for_ddp(library: Library, reentrant: bool, unused: bool) -> None:
+    answer = library.call(
+        "in_two_processes.checkpointed_step",
+        environment=environment_of_ranks(),
+        ranks=2,
+        reentrant=reentrant,
+        unused=unused,
+    )
+    failed = ["mark a variable ready only once" in text for text in answer.result]
+    assert failed == [reentrant and unused] * 2, answer
+    assert all(failed) or answer.result == ["", ""]
