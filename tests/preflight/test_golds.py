@@ -1,20 +1,26 @@
 """Right answers are found by what rewards read, and guesses count only if a reward pays them."""
 
+import hashlib
 import json
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from test_forms_of_answers import Table
 
 from grpo_recipes.contract.plan import Reward
 from grpo_recipes.contract.plan_machine import Batch
+from grpo_recipes.worker.preflight._shared.hosted import Notes, of_event
 from grpo_recipes.worker.preflight._shared.reward_seen import Call, RewardSeen
-from grpo_recipes.worker.preflight._shared.seen import Options, Seen
+from grpo_recipes.worker.preflight._shared.seen import Options, Rows, Seen
 from grpo_recipes.worker.preflight.checks import rewards_teach
 from grpo_recipes.worker.preflight.golds import columns_read, find_gold
 from grpo_recipes.worker.preflight.guesses import judge_guess, unknown_names, untried
+from grpo_recipes.worker.preflight.host import Host, Request
 from grpo_recipes.worker.preflight.trials import trials
+from grpo_recipes.worker.user_code.reward_functions import load_rewards
 
 OPTIONS = Options(4, 1.0, None, 1, None, 3.0, 1, True, Batch(32, 4, 4, 8, 16))
 JSON = "Extract name and age as JSON: "
@@ -97,6 +103,72 @@ def test_a_reward_that_likes_its_guess_least_is_named() -> None:
     assert (
         named(_judged(LEAST, column="rejected")) == named(_judged(PAID)) == named(_judged(PAID | {"gold": 0.2})) == []
     )
+
+
+TOTALS = _rows("1+1", "2+3", total=[2, 5])
+COMPARES = {
+    "the text": "[float(c == str(t)) for c, t in zip(completions, total)]",
+    "a number": "[float(c == t) for c, t in zip(completions, total)]",
+    "a number, and pays words": "[float(c == t) + 0.1 * bool(c) for c, t in zip(completions, total)]",
+    "an int with a text": "[float(c.isdecimal() and int(c) == t) for c, t in zip(completions, total)]",
+    "a keyword": "[float(c == t) for c, t in zip(completions, kwargs['total'])]",
+    "nothing": "[0.0 for _ in completions]",
+}
+
+
+class RowTable(Table):
+    """Columns that give a row by its number, as those of `datasets`."""
+
+    def __getitem__(self, key: Any) -> Any:
+        return {name: self[name][key] for name in self} if isinstance(key, int) else super().__getitem__(key)
+
+
+def _hosted(folder: Path, reward: Reward, rows: list[dict[str, Any]]) -> Seen:
+    """What preflight knows of a reward that it has called."""
+    made = trials(rows, [], (reward,), 0, (), folder)
+    ids = {case: [[0] for _ in texts] for case, texts in made.texts.items()}
+    passed = ("prompts", "completions", "completion_ids")
+    request = Request(reward, str(folder), rows, made.texts, ids, False, 4, passed, ("prompt",), 5.0, {})
+    file = (folder / "mine.py").rename(folder / f"{folder.name}.py")  # a module of its own in each test
+    reward = replace(reward, target=f"{file.name}:mine", sha256=hashlib.sha256(file.read_bytes()).hexdigest())
+    (function,) = load_rewards((reward,), folder)
+    with (folder / "events").open("w") as events, (folder / "trace").open("w") as trace:
+        Host(request, function, Notes(events, trace, 5.0)).run()
+    lines = map(json.loads, (folder / "events").read_text().splitlines())
+    calls = tuple(of_event(Call, event) for event in lines if event["event"] == "called")
+    reads = tuple(columns_read(reward, folder) - {"kwargs"})
+    plan: Any = SimpleNamespace(rewards=[reward], all_environments=[], arguments=SimpleNamespace(GRPOConfig={}))
+    columns: Any = RowTable({name: [row[name] for row in rows] for name in rows[0]})
+    data = Rows("dataset", len(rows), columns, [row["prompt"] for row in rows], range(len(rows)))
+    seen = Seen(plan, OPTIONS, data=data, sample=[*range(len(rows))], gold=made.gold, reference=made.reference)
+    seen.rewards = [RewardSeen(0, reward.name, "python", 1.0, calls, reads)]
+    seen.trial_texts = made.texts
+    judge_guess(seen, made)
+    return seen
+
+
+@pytest.mark.parametrize(
+    ("compares", "rows", "says"),
+    [
+        ("the text", TOTALS, None),
+        ("nothing", TOTALS, None),
+        ("a number", TOTALS, "total is the number 2, which equals no text"),
+        ("a number, and pays words", TOTALS, "total is the number 2, which equals no text"),
+        ("a keyword", TOTALS, "total is the number 2, which equals no text"),
+        ("an int with a text", TOTALS, None),
+        ("an int with a text", _rows("1+1", "2+3", total=["2", "5"]), "total is the text '2', which equals no number"),
+        ("a number", _rows("1+1", "2+3", total=[2.5, 5.5]), "total is the number 2.5, which equals no text"),
+    ],
+)
+def test_a_text_that_is_compared_with_a_number_is_named(
+    tmp_path: Path, compares: str, rows: list[dict[str, Any]], says: str | None
+) -> None:
+    names = "completions" if compares == "a keyword" else "completions, total"
+    reward = _reward(tmp_path, f"{names}, **kwargs", f"return {COMPARES[compares]}")
+    faults = [*rewards_teach.check(_hosted(tmp_path, reward, rows))]
+    assert [fault.rule for fault in faults] == ([""] if says else []), faults
+    assert says is None or says in str(faults[0].fix)
+    assert all("it pays them if total is passed as " in fault.because[-1] for fault in faults)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,15 @@ from pathlib import Path
 from typing import Any
 
 from grpo_recipes.contract.findings.wording import join_items
-from grpo_recipes.worker.preflight._shared.reward_seen import GARBAGE, GOLDS, OTHER, RewardSeen, by_case, mean
+from grpo_recipes.worker.preflight._shared.reward_seen import (
+    GARBAGE,
+    GOLDS,
+    OTHER,
+    RewardSeen,
+    by_case,
+    mean,
+    pays_golds,
+)
 from grpo_recipes.worker.preflight._shared.seen import Seen
 from grpo_recipes.worker.preflight._shared.tokens import KEPT_COLUMNS, names_from_trl
 from grpo_recipes.worker.preflight.golds import REFERENCES, columns_read
@@ -16,11 +24,14 @@ UNWANTED = re.compile("reject|forbid|bad|avoid|wrong|negativ|taboo|banned|harm|t
 
 
 def judge_guess(inputs: Seen, made: Trials) -> None:
-    """Keeps guessed right answers only if a reward pays them more than all other completions."""
+    """Keeps guessed right answers only if a reward pays them more than all other completions.
+
+    Also if it would, were their column text instead of a number, or the reverse.
+    """
     if not made.is_guess:
         return
     signs = {reward.name: _preference(reward) for reward in inputs.rewards}
-    if any(sign > 0 for sign in signs.values()):
+    if any(sign > 0 for sign in signs.values()) or any(pays_golds(reward.retyped) for reward in inputs.rewards):
         return
     if made.reference is not None and not UNWANTED.search(made.reference):
         inputs.disliked = {name: made.reference for name, sign in signs.items() if sign < 0}

@@ -5,21 +5,24 @@
 REQUEST is a pickle of Request; hosted.py describes the others.
 """
 
+import re
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from grpo_recipes.contract.plan import Reward
-from grpo_recipes.worker.preflight._shared.hosted import Notes, open_request
-from grpo_recipes.worker.preflight._shared.reward_seen import CAUGHT
+from grpo_recipes.worker.preflight._shared.hosted import Notes, of_event, open_request
+from grpo_recipes.worker.preflight._shared.reward_seen import CAUGHT, GOLD, RETYPED, Call, pays_golds
 from grpo_recipes.worker.preflight.caught_errors import CaughtErrors
 from grpo_recipes.worker.user_code.reward_call import call_reward, loading_failed, parameters_of
 from grpo_recipes.worker.user_code.reward_functions import load_rewards
 
 # The share of a call's time limit that the call over the whole sample should take.
 SHARE = 0.4
+MOST_RETYPED = 8
+NUMBER = re.compile(r"-?\d{1,15}(\.\d{1,15})?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +55,10 @@ class Host:
         self._request, self._function, self._notes = request, function, notes
 
     def run(self) -> None:
-        """Calls one row twice, then all of them twice; on failure, tries the kinds of completions."""
+        """Calls one row twice, then all of them twice; on failure, tries the kinds of completions.
+
+        If it pays no right answer, a few rows follow with columns of other types, which shows a wrong comparison.
+        """
         cases = list(self._request.texts)
         first = self.call("one row", cases, rows=1)
         if first["kind"] != "values":
@@ -69,6 +75,8 @@ class Host:
         if len(set(map(repr, every["values"]))) == 1:
             self.call("all", cases, rows=count, shape="other")
             self.call(CAUGHT, cases, rows=1, errors=CaughtErrors(self._request.user))
+        if GOLD in cases and not pays_golds(of_event(Call, every)):
+            self.call("all", cases, rows=min(count, MOST_RETYPED), shape=RETYPED)
 
     def _look_into(self, cases: list[str], rows: int) -> None:
         """Tries each kind of completion separately, then all of them in the other shape."""
@@ -88,16 +96,18 @@ class Host:
         request = self._request
         size = -(-len(cases) // request.group) * request.group
         entries = [(row, cases[index % len(cases)]) for row in range(rows) for index in range(size)]
-        conversational = request.conversational if shape == "own" else not request.conversational
+        conversational = request.conversational if shape != "other" else not request.conversational
+        retyped = request if shape != RETYPED else replace(request, rows=[_retyped(row) for row in request.rows[:rows]])
         given = _arguments(
-            request, entries, LazyState(request.state, self._notes.importing), conversational=conversational
+            retyped, entries, LazyState(request.state, self._notes.importing), conversational=conversational
         )
         self._notes.note({"event": "calling", "name": name, "shape": shape, "entries": entries})
         with self._notes.limit_step(), errors or nullcontext():
             outcome = call_reward(self._function, given, len(entries), request.user, self._notes.importing())
         outcome |= {} if errors is None else {"caught": errors.counts}
-        self._notes.note({"event": "called", "name": name, "shape": shape, "entries": entries, **outcome})
-        return outcome
+        event = {"event": "called", "name": name, "shape": shape, "entries": entries, **outcome}
+        self._notes.note(event)
+        return event
 
 
 def _arguments(
@@ -120,6 +130,17 @@ def _arguments(
         "log_metric": _ignore,
     }
     return {**columns, **{name: own[name] for name in request.passed if name in own}}
+
+
+def _retyped(row: dict[str, Any]) -> dict[str, Any]:
+    """Returns a row with each number as text, and each text of a number as the number."""
+    other: dict[str, Any] = {}
+    for name, value in row.items():
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            other[name] = f"{value:.15g}"
+        elif name != "prompt" and isinstance(value, str) and NUMBER.fullmatch(value):
+            other[name] = float(value) if "." in value else int(value)
+    return row | other
 
 
 def _prefills(request: Request) -> Callable[[Sequence[Any]], list[str]]:

@@ -24,6 +24,8 @@ BOXED = ("accuracy", "cosine_scaled")
 CAUGHT = "one row, traced"
 """The call of a reward that gives all completions the same."""
 GARBAGE = (EMPTY, WORDS, NOISE, OTHER)
+RETYPED = "retyped"
+"""The shape of a call whose columns have numbers as texts, and texts of numbers as numbers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,9 +33,9 @@ class Call:
     """One call of a reward and its result.
 
     name: "load", "one row", "one row again", "all", "again", CAUGHT, or a case. entries: for each completion, its row's
-    index in the sample and its kind. shape: "own" or "other", messages instead of text or vice versa. kind: "values",
-    "wrong" (not a list of numbers), "raised", "killed" (the process ended during it). values: by entry; None means no
-    reward, like NaN.
+    index in the sample and its kind. shape: "own", RETYPED, or "other", messages instead of text or vice versa. kind:
+    "values", "wrong" (not a list of numbers), "raised", "killed" (the process ended during it). values: by entry; None
+    means no reward, like NaN.
     error: the exception, or what was returned instead. place: the user's line. missing: parameters that were not given.
     by: for "killed", "time", "memory" or the exit code in words. caught: of the call CAUGHT, the exceptions that the
     reward caught, with their place and number.
@@ -84,6 +86,12 @@ class RewardSeen:
         return call if call is not None and call.kind == "values" else None
 
     @property
+    def retyped(self) -> Call | None:
+        """Returns the call with columns of other types, if it was made and returned values."""
+        call = self.call("all", RETYPED)
+        return call if call is not None and call.kind == "values" else None
+
+    @property
     def key(self) -> tuple[str | int, ...]:
         """Returns the reward's path in the recipe."""
         return ("rewards", self.index)
@@ -131,6 +139,13 @@ def by_row(call: Call) -> dict[int, dict[str, float | None]]:
 def best_of_golds(values: dict[str, float | None]) -> float:
     """Returns the highest value of a row's right answers, 0 without any."""
     return max((value for case in GOLDS if (value := values.get(case)) is not None), default=0.0)
+
+
+def pays_golds(call: Call | None) -> bool:
+    """Whether the right answers of one kind get more than each kind of other completions, on average."""
+    means = {} if call is None else {case: mean(values) or 0.0 for case, values in by_case(call).items()}
+    golds, others = ([means[case] for case in cases if case in means] for cases in (GOLDS, GARBAGE))
+    return bool(golds) and max(golds) > max(others, default=0.0)
 
 
 def mean(values: list[float | None]) -> float | None:

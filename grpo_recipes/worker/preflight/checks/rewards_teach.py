@@ -9,7 +9,8 @@ after ####; the highest reward counts. If the prompt begins the answer, as chat 
 completions are what follows. Reported: a reward that looks for this beginning, which only a parameter `prefills` has; a
 reward that gives all of them the same, or None to all, except 0 if there is no right answer to try (rows for countdown,
 tests or instructions have no answer); weights that are all zero; a weighted sum that is not greater for right answers
-than for garbage.
+than for garbage. A function that pays no right answer is called with a few rows again, with numbers as text and text as
+numbers, which shows a comparison of both.
 Why: GRPO learns from differences within a group. A reward that is equal for all completions teaches nothing, and a
 reward that is larger for garbage teaches garbage. Preflight cannot know whether your right answers look like the ones
 it makes, so most of these findings are warnings.
@@ -21,6 +22,7 @@ Example: reward accuracy gives 0 to every completion, right, empty or garbage
 import math
 import re
 from collections.abc import Iterator
+from typing import Any
 
 from grpo_recipes.contract.findings.finding import Finding, Patch, mistake, warning
 from grpo_recipes.contract.findings.wording import join_items
@@ -33,6 +35,7 @@ from grpo_recipes.worker.preflight._shared.reward_seen import (
     RewardSeen,
     by_case,
     mean,
+    pays_golds,
     record,
 )
 from grpo_recipes.worker.preflight._shared.seen import Seen
@@ -84,8 +87,9 @@ def _constant(inputs: Seen, reward: RewardSeen) -> Iterator[Finding]:
         because=(
             f"it was called with {len(call.values)} completions",
             f"right answers: {inputs.gold}" if inputs.gold else "the data has no column with right answers",
+            _paid_retyped(inputs, reward),
         ),
-        fix=_fix_of_constant(inputs, reward),
+        fix=_fix_of_unpaid(inputs, reward),
     )
 
 
@@ -113,12 +117,25 @@ def _rewards_prefill(inputs: Seen, reward: RewardSeen) -> list[Finding]:
     ]
 
 
-def _fix_of_constant(inputs: Seen, reward: RewardSeen) -> str:
+def _paid_retyped(inputs: Seen, reward: RewardSeen) -> str:
+    """Returns that a reward would pay right answers if its columns had other types; "" if it would not."""
+    if not inputs.reference or not pays_golds(reward.retyped):
+        return ""
+    is_text = isinstance(_first_row(inputs).get(inputs.reference), str)
+    return f"it pays them if {inputs.reference} is passed as {'a number' if is_text else 'text'}"
+
+
+def _first_row(inputs: Seen) -> dict[str, Any]:
+    return {} if inputs.data is None or not inputs.sample else inputs.data.rows[inputs.sample[0]]
+
+
+def _fix_of_unpaid(inputs: Seen, reward: RewardSeen) -> str:
     if not inputs.gold:
         return 'columns: {solution: "{{ ... }}"} under dataset, if the data has the answers'
-    first = {} if inputs.data is None or not inputs.sample else inputs.data.rows[inputs.sample[0]]
-    for name, value in first.items():
-        if reward.kind == "python" and name in reward.parameters and isinstance(value, int | float):
+    first = _first_row(inputs)
+    for name in sorted(first, key=lambda name: name != inputs.reference):
+        is_number = isinstance(value := first[name], int | float) and not isinstance(value, bool)
+        if reward.kind == "python" and is_number and name in (inputs.reference, *reward.parameters):
             text = f'columns: {{{name}: "{{{{ {name} }}}}"}} under dataset, which makes it text'
             return f"{name} is the number {value}, which equals no text: {text}; or compare it with str({name})"
     if unknown := inputs.unknown_names.get(reward.name):
@@ -170,8 +187,12 @@ def _own(inputs: Seen, reward: RewardSeen) -> Iterator[Finding]:
         yield warning(
             f"reward {reward.name} gives right answers {record(best)}, but {worst} {record(means[worst])}",
             reward.key,
-            because=(f"it reads column {inputs.reference}", f"right answers: {inputs.gold}"),
-            fix="check what it compares",
+            because=(
+                f"it reads column {inputs.reference}",
+                f"right answers: {inputs.gold}",
+                other := _paid_retyped(inputs, reward),
+            ),
+            fix=_fix_of_unpaid(inputs, reward) if other else "check what it compares",
         )
     elif reward.weight < 0 and best > means[worst]:
         yield warning(
