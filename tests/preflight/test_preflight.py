@@ -67,6 +67,21 @@ def test_rows_that_are_left_out_are_counted_and_three_of_them_shown(preflight: P
     assert re.fullmatch(said, none["message"])
 
 
+@pytest.mark.parametrize(("most", "is_named"), [(6, False), (400, True)])
+def test_the_cost_of_a_text_is_that_of_what_a_completion_can_be(
+    most: int, is_named: bool, preflight: Preflight, tmp_path: Path
+) -> None:
+    """A cost of a tenth for each character beyond three counts little if there are at most six."""
+    (tmp_path / "mine.py").write_text(
+        "def extra(completions, **kwargs):\n    return [float(max(0, len(c[0]['content']) - 3)) for c in completions]\n"
+    )
+    rewards = [{"name": "exact_match"}, {"python": "mine.py:extra", "weight": -0.1}]
+    recipe = {"rewards": rewards, "generation": {"max_completion_length": most}, "evaluation": None}
+    (tmp_path / "recipe.yaml").write_text(json.dumps({"extends": str(QUICKSTART), **recipe}))
+    named = {rule for rule, _ in preflight("recipe.yaml", "--json").said()}
+    assert named == ({"PFL065"} if is_named else set())
+
+
 @pytest.mark.parametrize(("most", "is_said"), [(2, True), (3, False)])
 def test_answers_that_no_completion_has_room_for_are_told(
     most: int, is_said: bool, preflight: Preflight, tmp_path: Path

@@ -20,6 +20,7 @@ from grpo_recipes.worker.preflight._shared.reward_seen import (
     EMPTY,
     GOLD,
     GOLD_IN_TAGS,
+    NOISE,
     WORDS,
     Call,
     JudgeSeen,
@@ -38,6 +39,7 @@ from grpo_recipes.worker.preflight._shared.tokens import (
 )
 from grpo_recipes.worker.preflight._shared.tools_seen import PLAYED, concatenate, in_rows
 from grpo_recipes.worker.preflight.checks import environment_resets, rows_can_be_used
+from grpo_recipes.worker.preflight.checks.prompts_fit import max_completion_length
 from grpo_recipes.worker.preflight.guesses import judge_guess, unknown_names, untried
 from grpo_recipes.worker.preflight.host import Request
 from grpo_recipes.worker.preflight.look_at_tokenizer import look_at_tokenizer
@@ -185,6 +187,7 @@ def _look_at_rewards(inputs: Seen, data: Rows, folder: Path) -> None:
         inputs.prefills = prefill([row["prompt"] for row in rows])
     columns, user = list(inputs.plan.data.columns), folder / "worker" / "user"
     made = trials(rows, columns, inputs.plan.rewards, inputs.options.seed, inputs.prefills, user)
+    made.texts.update({case: [_cut(inputs, text) for text in made.texts[case]] for case in (WORDS, NOISE)})
     inputs.gold, inputs.reference, inputs.trial_texts = made.gold, made.reference, made.texts
     messages, own = play_rows(inputs, rows, made.texts), _with_own_tools(inputs, data)
     ids = {case: [_completion_ids(inputs, text) for text in texts] for case, texts in made.texts.items()}
@@ -207,6 +210,13 @@ def _look_at_rewards(inputs: Seen, data: Rows, folder: Path) -> None:
     judge_guess(inputs, made)
     if rows:
         inputs.untried, inputs.unknown_names = untried(inputs, rows[0], user), unknown_names(inputs, rows[0], user)
+
+
+def _cut(inputs: Seen, text: str) -> str:
+    """Returns as much of a text as a completion may have."""
+    ids = [] if inputs.tokenizer is None else inputs.tokenizer(text, add_special_tokens=False)["input_ids"]
+    most = max_completion_length(inputs)
+    return str(inputs.tokenizer.decode(ids[:most])) if 0 < most < len(ids) else text
 
 
 def _ask(reward: Reward, index: int, rows: list[dict[str, Any]], made: Trials) -> JudgeSeen:
