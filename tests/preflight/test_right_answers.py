@@ -165,6 +165,29 @@ def test_what_passes_is_compared_with_tried_answers(reward: str, at_least: float
     assert _messages(passes_are_right, seen) == ([message] if message else [])
 
 
+@pytest.mark.parametrize(
+    ("gold", "at_least", "message"),
+    [
+        ("solution", 90.0, "no right answer passes: right gives them at most 0.9, and at_least is 90"),
+        ("", 90.0, "no completion passes: right gives at most 0.9, and at_least is 90"),
+        ("", 5.0, None),
+    ],
+)
+def test_a_threshold_in_percent_is_named_without_pass_at_k(gold: str, at_least: float, message: str | None) -> None:
+    passes = SimpleNamespace(reward="right", at_least=at_least)
+    seen = _seen(["1", "2"], (1.0, [{GOLD: 0.9, OTHER: 0.1}] * 2), passes=passes)
+    seen.gold, seen.plan.evaluation.sets[0].pass_at = gold, []  # type: ignore[misc, union-attr]
+    assert _messages(passes_are_right, seen) == ([message] if message else [])
+
+
+@pytest.mark.parametrize(("paid", "weight", "is_named"), [(100.0, 1.0, True), (100.0, 6.0, False), (1.0, 0.01, False)])
+def test_a_percentage_next_to_which_nothing_else_counts_is_named(paid: float, weight: float, is_named: bool) -> None:
+    percent, short = [{GOLD: paid, OTHER: 0.0}] * 2, [{GOLD: 1.0, OTHER: 1.0, "words": 0.0}] * 2
+    message = "reward right differs by 100 between completions, and other by 1"
+    seen = _seen(["1", "2"], (1.0, percent), (weight, short))
+    assert _messages(rewards_are_of_one_scale, seen) == ([message] if is_named else [])
+
+
 @pytest.mark.parametrize(("weight", "is_named"), [(1.0, True), (0.1, False), (-1.0, True)])
 def test_a_reward_beside_which_right_answers_do_not_count_is_named(weight: float, is_named: bool) -> None:
     right = [{GOLD: 1.0, OTHER: 0.0, "words": 0.0}] * 2
