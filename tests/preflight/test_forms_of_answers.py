@@ -89,11 +89,31 @@ def test_held_out_answers_of_another_form_are_named(answers: list[str], target: 
     ],
 )
 def test_indices_of_options_with_letters_are_named(prompt: str, answers: list[str], form: str | None) -> None:
-    found = [
-        fault.message
-        for fault in answers_are_of_one_kind.check(_seen(_rows("dataset", [prompt] * 8, solution=answers)))
-    ]
-    assert [f"right answers are {form}, such as" in message for message in found] == ([True] if form else [])
+    faults = [*answers_are_of_one_kind.check(_seen(_rows("dataset", [prompt] * 8, solution=answers)))]
+    messages = [fault.message for fault in faults]
+    assert [f"right answers are {form}, such as" in message for message in messages] == ([True] if form else [])
+    assert form != "whole numbers" or faults[0].fix == "solution: \"{{ 'ABCDEFGHIJ'[answer | int] }}\"", (
+        "not [solution]"
+    )
+
+
+@pytest.mark.parametrize(
+    ("prompt", "target", "gold", "is_named"),
+    [
+        ("Answer with one JSON document.", "exact_match", "{'name': 'Ann'}", True),
+        ("Who is it?", "json_fields", "{'name': 'Ann', 'is_old': False}", True),
+        ("List them as JSON.", "mine.py:reward", "['a', 'b']", True),
+        ("Answer with one JSON document.", "json_fields", '{"name": "Ann"}', False),
+        ("Answer with a JSON number.", "exact_match", "1", False),
+        ("Answer with a Python dict.", "exact_match", "{'name': 'Ann'}", False),
+    ],
+)
+def test_objects_in_the_form_of_python_are_named(prompt: str, target: str, gold: str, is_named: bool) -> None:
+    rows = _rows("dataset", [prompt] * 4, solution=[gold] * 4)
+    faults = [*answers_are_of_one_kind.check(_seen(rows, target=target, trial_texts={"gold": [gold] * 4}))]
+    message = f"right answers have Python's form, not JSON's, such as {gold}"
+    assert [fault.message for fault in faults] == ([message] if is_named else [])
+    assert all(fault.fix == 'solution: "{{ answer | tojson }}"' for fault in faults)
 
 
 def test_keys_that_no_prompt_names_are_named() -> None:

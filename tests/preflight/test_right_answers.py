@@ -18,6 +18,7 @@ from grpo_recipes.worker.preflight.checks import (
     passes_are_right,
     rewards_are_of_one_scale,
     rewards_do_not_depend_on_the_batch,
+    rewards_teach,
     right_answers_are_given,
     right_answers_are_paid,
     right_answers_are_whole,
@@ -178,6 +179,20 @@ def test_a_threshold_in_percent_is_named_without_pass_at_k(gold: str, at_least: 
     seen = _seen(["1", "2"], (1.0, [{GOLD: 0.9, OTHER: 0.1}] * 2), passes=passes)
     seen.gold, seen.plan.evaluation.sets[0].pass_at = gold, []  # type: ignore[misc, union-attr]
     assert _messages(passes_are_right, seen) == ([message] if message else [])
+
+
+@pytest.mark.parametrize(
+    ("gold", "garbage", "message"),
+    [
+        (None, None, None),
+        (None, 0.0, "reward right gives right answers no reward, but empty 0"),
+        (0.0, None, "reward right gives right answers 0, but empty none"),
+    ],
+)
+def test_a_missing_reward_is_not_called_0(gold: float | None, garbage: float | None, message: str | None) -> None:
+    seen = _seen(["1", "2"], (1.0, [{GOLD: gold, "empty": garbage, OTHER: garbage}] * 2))
+    seen.plan.all_environments = []  # type: ignore[misc, assignment]
+    assert _messages(rewards_teach, seen) == ([message] if message else [])
 
 
 @pytest.mark.parametrize(("paid", "weight", "is_named"), [(100.0, 1.0, True), (100.0, 6.0, False), (1.0, 0.01, False)])

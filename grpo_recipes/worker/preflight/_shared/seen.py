@@ -1,6 +1,7 @@
 """The command's options for a preflight, and the inputs of the checks: rows, prompts, the tokenizer, rewards."""
 
 import random
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -13,6 +14,8 @@ from grpo_recipes.worker.data.chosen_rows import LeftOut
 from grpo_recipes.worker.data.gold_rows import GoldRow
 from grpo_recipes.worker.preflight._shared.reward_seen import JudgeSeen, RewardSeen
 from grpo_recipes.worker.preflight._shared.tools_seen import ToolsSeen
+
+PLAIN = re.compile(r"\s*\{\{\s*(\w+)\s*\}\}\s*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +135,15 @@ class Seen:
     untried: list[str] = field(default_factory=list)
     golds: list[GoldRow | str] = field(default_factory=list)
     unknown_names: dict[str, list[str]] = field(default_factory=dict)
+
+
+def template_of(inputs: Seen, column: str, expression: str) -> str | None:
+    """Returns a template for a column whose value is an expression of the data's column, written {}.
+
+    None if the recipe makes the column of more than one value. The rows may have no column of this name.
+    """
+    plain = PLAIN.fullmatch(inputs.plan.data.columns.get(column, f"{{{{ {column} }}}}"))
+    return None if plain is None else f'{column}: "{{{{ {expression.format(plain[1])} }}}}"'
 
 
 def chat_template_kwargs(inputs: Seen) -> dict[str, Any]:

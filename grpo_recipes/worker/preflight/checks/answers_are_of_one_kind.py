@@ -3,13 +3,16 @@ r"""Right answers have the form that the prompt asks for, in training and in hel
 What: held-out answers of a different form than those that are trained (126.00 for 126, 1,240 for 1240, (B) for B), for
 rewards that compare texts; and answers that are indices while every prompt has options with letters, or the reverse.
 Only a form that nine tenths of the rows share counts. Also texts with several words and numbers, where every prompt
-asks for a number.
+asks for a number; and objects in Python's form where JSON is asked for.
 Why: the model is scored on texts that it was never asked for, so every held-out answer, or every answer, counts as
 wrong.
 Fix: a template under dataset.columns, or evaluation.columns, that writes both in one form.
 Example: evaluation: right answers are decimals, such as '126.00', and those of dataset are whole numbers
 """
 
+import ast
+import contextlib
+import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -21,7 +24,7 @@ from grpo_recipes.worker.preflight._shared.reward_seen import (
     GOLD_SHORT,
     cut,
 )
-from grpo_recipes.worker.preflight._shared.seen import Rows, Seen, prompt_as_text
+from grpo_recipes.worker.preflight._shared.seen import Rows, Seen, prompt_as_text, template_of
 
 ID = "PFL056"
 FEWEST, SHARE = 4, 0.9
@@ -34,6 +37,7 @@ FORMS = {
     "small letters": r"[a-z]",
     "letters in brackets": r"\([A-Za-z]\)|[A-Za-z][.):]",
 }
+OF_JSON = ("json_fields", "valid_json", "function_calls")
 COMPARED_AS_NUMBERS = (*BOXED, "reasoning_gym", "countdown")
 ASKS_FOR_NUMBER = re.compile(
     r"(?i)\b(?:final|whole|bare|single|an?) (?:number|integer)\b|\bnumber only\b|\bonly (?:the|a) number\b|<number>"
@@ -48,6 +52,7 @@ def check(inputs: Seen) -> Iterator[Finding]:
     if inputs.data is None or column is None or not readers:
         return
     yield from _prose(inputs, column)
+    yield from _python_text(inputs, column, any(reward.target in OF_JSON for reward in readers))
     if all(reward.target in COMPARED_AS_NUMBERS for reward in readers):
         return
     answers = _answers(inputs.data, column)
@@ -71,7 +76,8 @@ def check(inputs: Seen) -> Iterator[Finding]:
                 f"the prompts have options {', '.join(shown)}, and right answers are {form}, such as {answers[0]!r}",
                 ("dataset", "columns", column),
                 because="a model that names its option is scored as wrong",
-                fix=f"{column}: \"{{{{ 'ABCDEFGHIJ'[{column} | int] }}}}\"" if shown == "AB" else f"{column}: a number",
+                fix=(shown == "AB" and template_of(inputs, column, "'ABCDEFGHIJ'[{} | int]"))
+                or f"a template for {column} that names the option",
             )
 
 
@@ -88,6 +94,31 @@ def _prose(inputs: Seen, column: str) -> Iterator[Finding]:
             because="a reward compares with the whole text, or with one of its numbers",
             fix=f"a template for {column} that leaves the number",
         )
+
+
+def _python_text(inputs: Seen, column: str, is_asked: bool) -> Iterator[Finding]:
+    """Yields objects that were written as Python writes them, where JSON is asked for."""
+    assert inputs.data is not None
+    golds = inputs.trial_texts.get(GOLD, [])
+    is_asked = is_asked or all("json" in prompt_as_text(prompt).lower() for prompt in inputs.data.prompts)
+    if golds and is_asked and all(map(_is_python, golds)):
+        template = template_of(inputs, column, "{} | tojson")
+        yield warning(
+            f"right answers have Python's form, not JSON's, such as {cut(golds[0], 36)}",
+            ("dataset", "columns", column),
+            because="a template writes an object with Python's quotes, unless | tojson follows it",
+            fix=template or f"a template for {column} with | tojson",
+        )
+
+
+def _is_python(text: str) -> bool:
+    """Whether a text is an object as Python writes it, and not as JSON."""
+    with contextlib.suppress(ValueError):
+        json.loads(text)
+        return False
+    with contextlib.suppress(ValueError, SyntaxError, MemoryError, RecursionError):
+        return isinstance(ast.literal_eval(text), dict | list)
+    return False
 
 
 def _answers(rows: Rows, column: str) -> list[str]:

@@ -8,7 +8,6 @@ Example: the right answers of 3 of 32 rows are not paid in \boxed{} by accuracy
 Source: math-verify 0.9.0 parser.py, which reads 2 * 15 = 30 as an equation that no number equals.
 """
 
-import re
 from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding, warning
@@ -23,10 +22,9 @@ from grpo_recipes.worker.preflight._shared.reward_seen import (
     RewardSeen,
     cut,
 )
-from grpo_recipes.worker.preflight._shared.seen import Seen
+from grpo_recipes.worker.preflight._shared.seen import Seen, template_of
 
 ID = "PFL051"
-PLAIN = re.compile(r"\s*\{\{\s*(\w+)\s*\}\}\s*")
 
 
 def check(inputs: Seen) -> Iterator[Finding]:
@@ -59,9 +57,8 @@ def _of_reward(inputs: Seen, reward: RewardSeen) -> Iterator[Finding]:
         if is_paid(row, GOLD) or ("=" in golds[row] and any(map(str.isdigit, golds[row])))
     ]
     if whole:
-        plain = PLAIN.fullmatch(inputs.plan.data.columns.get(str(inputs.reference), ""))
-        value = plain[1] if plain else inputs.reference
-        fix = f"only the answer: {inputs.reference}: \"{{{{ {value}.split('####')[-1] | trim }}}}\""
+        template = template_of(inputs, str(inputs.reference), "{}.split('####')[-1] | trim")
+        fix = f"only the answer: {template or f'a template for {inputs.reference} that leaves it'}"
         yield _fault(inputs, reward, whole, len(rows), "are paid only as whole solutions", fix)
     if boxed:
         fix = f"only the answer in {inputs.reference}, as a number or in LaTeX"

@@ -76,7 +76,7 @@ def _constant(inputs: Seen, reward: RewardSeen) -> Iterator[Finding]:
     if len({repr(value) for (_, case), value in given if case != PREFILLED}) > 1:
         return
     value = call.values[0]
-    if value is None and all(_gives_nothing(other) for other in inputs.rewards):
+    if value is None and _all_give_nothing(inputs):
         return  # rewards_are_given reports rows without any reward
     if not value and value is not None and not inputs.gold and _expects_more_than_garbage(inputs, reward):
         return  # garbage deserves no more, and a right answer is not known
@@ -153,8 +153,9 @@ def _expects_more_than_garbage(inputs: Seen, reward: RewardSeen) -> bool:
     return reward.kind == "shipped" or not own.isdisjoint(reward.parameters)
 
 
-def _gives_nothing(reward: RewardSeen) -> bool:
-    return reward.judged is not None and all(value is None for value in reward.judged.values)
+def _all_give_nothing(inputs: Seen) -> bool:
+    calls = [reward.judged for reward in inputs.rewards]
+    return all(call is not None and {*call.values} == {None} for call in calls)
 
 
 def totals(inputs: Seen) -> dict[str, float]:
@@ -168,7 +169,7 @@ def totals(inputs: Seen) -> dict[str, float]:
 
 
 def _upside_down(inputs: Seen) -> Iterator[Finding]:
-    if not inputs.gold or any(reward.judged is None for reward in inputs.rewards):
+    if not inputs.gold or any(reward.judged is None for reward in inputs.rewards) or _all_give_nothing(inputs):
         return
     readers = [reward for reward in inputs.rewards if inputs.reference in reward.parameters]
     faults = [fault for reward in readers for fault in _own(inputs, reward)]
@@ -180,12 +181,14 @@ def _upside_down(inputs: Seen) -> Iterator[Finding]:
 def _own(inputs: Seen, reward: RewardSeen) -> Iterator[Finding]:
     """Yields functions that read the reference but do not reward it."""
     assert reward.judged is not None
-    means = {case: mean(values) or 0.0 for case, values in by_case(reward.judged).items()}
+    given = {case: mean(values) for case, values in by_case(reward.judged).items()}
+    means = {case: value or 0.0 for case, value in given.items()}
     best = max(means[case] for case in GOLDS if case in means)
     worst = max((case for case in GARBAGE if case in means), key=means.__getitem__)
     if reward.weight > 0 and means[worst] >= best:
+        shown = record(best) if any(given.get(case) is not None for case in GOLDS) else "no reward"
         yield warning(
-            f"reward {reward.name} gives right answers {record(best)}, but {worst} {record(means[worst])}",
+            f"reward {reward.name} gives right answers {shown}, but {worst} {record(given[worst])}",
             reward.key,
             because=(
                 f"it reads column {inputs.reference}",
