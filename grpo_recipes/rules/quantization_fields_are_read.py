@@ -3,7 +3,7 @@
 BitsAndBytesConfig raises TypeError for a threshold that is not a float (6 instead of 6.0), for modules to skip that are
 not a list, and for booleans written as words. Fields that begin with bnb_4bit_ apply only to 4 bits,
 `llm_int8_threshold` and `llm_int8_has_fp16_weight` only to 8 bits; the two others with llm_int8_ in their names apply
-to both.
+to both. If only fields of the other width are written, that width may be what was meant.
 """
 
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from grpo_recipes.rules._shared.context import Context
 
 ID = "QNT005"
 BOOLEANS = ("llm_int8_enable_fp32_cpu_offload", "llm_int8_has_fp16_weight")
-OF_EIGHT = ("llm_int8_threshold", "llm_int8_has_fp16_weight")
+OF_FOUR, OF_EIGHT = ("bnb_4bit_",), ("llm_int8_threshold", "llm_int8_has_fp16_weight")
 RAISES = "BitsAndBytesConfig raises TypeError"
 
 
@@ -34,13 +34,17 @@ def check(context: Context) -> Iterator[Finding]:
             yield _finding(context, name, f"is {fields[name]}, but must be true or false", RAISES, None)
     four, eight = fields.get("load_in_4bit") is True, fields.get("load_in_8bit") is True
     if four != eight:
-        for name in fields:
-            of_other = name.startswith("bnb_4bit_") if eight else name in OF_EIGHT
-            if of_other and context.is_given(f"BitsAndBytesConfig.{name}"):
-                because = f"bitsandbytes reads it only for {'4' if eight else '8'} bits"
-                yield _finding(context, name, "has no effect", because, None, is_error=False)
+        own, foreign, other = (OF_EIGHT, OF_FOUR, 4) if eight else (OF_FOUR, OF_EIGHT, 8)
+        written = [name for name in fields if context.is_given(f"BitsAndBytesConfig.{name}")]
+        is_clear = any(name.startswith(own) for name in written)  # fields of the chosen width show that it was meant
+        for name in [name for name in written if name.startswith(foreign)]:
+            message, because = f"{name} has no effect", f"bitsandbytes reads it only for {other} bits"
+            key, ways = f"BitsAndBytesConfig.{name}", f"load_in_{other}bit: true in place of load_in_{12 - other}bit"
+            if is_clear:
+                yield context.wrong(message, key, because, severity="warning")
+            else:
+                yield context.finding(message, key, because, fix=f"{ways}, or remove {name}", severity="warning")
 
 
-def _finding(context: Context, name: str, problem: str, because: str, fix: object, is_error: bool = True) -> Finding:
-    text = f"{name} {problem}"
-    return context.wrong(text, f"BitsAndBytesConfig.{name}", because, fix, severity="error" if is_error else "warning")
+def _finding(context: Context, name: str, problem: str, because: str, fix: object) -> Finding:
+    return context.wrong(f"{name} {problem}", f"BitsAndBytesConfig.{name}", because, fix)
