@@ -49,12 +49,11 @@ class BrokenPair(NamedTuple):
         present = [f"{name} {stack.version(name)}" for name, window in self.packages.items() if window != ABSENT]
         return " with ".join(present) + "".join(absent)
 
-    @property
-    def fix(self) -> str:
-        """What to write, install or change, nearest first, as text to paste."""
+    def fix(self, ways: Sequence[Mapping[str, str]]) -> str:
+        """What to write, install or change, nearest first, as text to paste. ways: the releases that mend a stack."""
         write = [f"{key.rpartition('.')[2]}: {str(value).lower()}" for key, value in self.write.items()]
         missing = [f"pip install {name}" for name, window in self.packages.items() if window == ABSENT]
-        return either([*([self.instead] if self.instead else []), *write, *missing], self.works)
+        return either([*([self.instead] if self.instead else []), *write, *missing], ways)
 
 
 @functools.cache

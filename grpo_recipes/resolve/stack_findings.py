@@ -1,11 +1,19 @@
 """Findings about the stack itself: unknown releases, and combinations that cannot work."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 
 from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.facts.broken_pairs import ABSENT, BrokenPair, broken_pairs
 from grpo_recipes.facts.facts import Facts, ReleaseStatus
-from grpo_recipes.facts.released.requirements import Conflict, find_conflicts, nearest_first, requirements
+from grpo_recipes.facts.mending import (
+    changed_stack,
+    conflicting_packages,
+    goes_together,
+    mending_ways,
+    release_alone,
+    releases_together,
+)
+from grpo_recipes.facts.released.requirements import Conflict, find_conflicts
 from grpo_recipes.facts.released.shipped import newest_release, releases_date, releases_with_facts
 from grpo_recipes.facts.released.windows import is_above
 from grpo_recipes.rules._shared.machines import command_for
@@ -142,7 +150,7 @@ def _untested(known: Mapping[str, str], stack: Stack, facts: Facts) -> Finding:
         because=(f"the fields and the trainer's methods were read from the source of {' and '.join(read)}",)
         if read
         else (),
-        fix=_install([known], stack) if _goes_together(_changed(stack, known)) else None,
+        fix=_install([known], stack) if goes_together(changed_stack(stack, known)) else None,
     )
 
 
@@ -159,26 +167,26 @@ def _no_facts(package: str, version: str) -> Finding:
 
 def _pair_finding(pair: BrokenPair, stack: Stack) -> Finding:
     where = " without a GPU" if pair.without_gpus else ""
+    ways = mending_ways(stack, pair)
     only_releases = pair.works and not (pair.write or pair.instead or ABSENT in pair.packages.values())
     return Finding(
         BROKEN_PAIR,
         "error",
         f"{pair.text_for(stack)}{where}: {pair.happens}",
         because=(pair.because, f"seen with {pair.seen}"),
-        fix=_install(_mends(stack, pair.works), stack) if only_releases else pair.fix,
+        fix=_install(ways, stack) if only_releases else pair.fix(ways),
     )
 
 
 DECLARED_CONFLICT = "STK012"
-WITH_VLLM = (("GRPOConfig.use_vllm", "==", True),)
 TESTED = "a separate environment with grpo-recipes[{}], whose releases were tested together"
 
 
 def conflict_findings(stack: Stack) -> list[Finding]:
     """A finding for each declared window that the stack violates. Their fixes are compatible."""
     conflicts = find_conflicts(stack)
-    alone = {package: _alone(stack, package) for package in _packages(conflicts)}
-    together = {} if any(alone.values()) else _together(stack, list(alone))
+    alone = {package: release_alone(stack, package) for package in conflicting_packages(conflicts)}
+    together = {} if any(alone.values()) else releases_together(stack, list(alone))
     return [_conflict(conflict, alone, together, stack) for conflict in conflicts]
 
 
@@ -211,73 +219,3 @@ def _conflict(
 def _install(ways: Iterable[Mapping[str, str]], stack: Stack) -> str:
     """Commands to paste, one for each way: "pip install vllm==0.30.0 torch==2.13.0"."""
     return ", or ".join(command_for(stack, [f"{name}=={version}" for name, version in way.items()]) for way in ways)
-
-
-def _failing_pairs(stack: Stack) -> Iterator[BrokenPair]:
-    """The packages of the stack that are known to fail together for every recipe that uses them."""
-    pairs = (pair for pair in broken_pairs() if not pair.when or ("vllm" in pair.packages and pair.when == WITH_VLLM))
-    return (pair for pair in pairs if pair.holds(stack))
-
-
-def _changed(stack: Stack, way: Mapping[str, str]) -> Stack:
-    return stack._replace(packages={**stack.packages, **way})
-
-
-def _goes_together(stack: Stack) -> bool:
-    """Whether the stack violates no declared window and is not known to fail."""
-    return not find_conflicts(stack) and not any(_failing_pairs(stack))
-
-
-def _alone(stack: Stack, package: str) -> str | None:
-    """The nearest release of a package that resolves all conflicts of the stack, None without one."""
-    for version in nearest_first(package, stack.version(package)):
-        if _goes_together(_changed(stack, {package: version})):
-            return version
-    return None
-
-
-def _mends(stack: Stack, ways: Sequence[Mapping[str, str]]) -> Sequence[Mapping[str, str]]:
-    """Returns those of the ways after which nothing in the stack fails; without one, the shortest with more releases.
-
-    Of equally long ones, that with the newest TRL.
-    """
-    mends = [way for way in ways if _goes_together(_changed(stack, way))]
-    if mends:
-        return mends
-    longer = []
-    for way in ({"trl": newest_release("trl") or ""}, *ways):
-        changed = _changed(stack, way)
-        failing = [name for pair in _failing_pairs(changed) for name in pair.packages if changed.version(name)]
-        more = _together(changed, dict.fromkeys([*failing, *_packages(find_conflicts(changed))]))
-        longer += [{**way, **more}] if more else []
-    return sorted(longer, key=len)[:1] or ways
-
-
-def _together(stack: Stack, packages: Iterable[str]) -> Mapping[str, str]:
-    """The fewest releases to install together that leave no conflict: a package, and what its release requires.
-
-    Of equally many, those of the nearest release. Empty without any.
-    """
-    ways = [
-        (len(changes), distance, changes)
-        for package in packages
-        for distance, version in enumerate(nearest_first(package, stack.version(package)))
-        if (changes := _with_requirements(stack, package, version))
-    ]
-    return min(ways, key=lambda way: way[:2], default=(0, 0, {}))[2]
-
-
-def _with_requirements(stack: Stack, package: str, version: str) -> dict[str, str]:
-    """A release with the nearest releases that it requires of other packages; empty if conflicts remain."""
-    changes = {package: version}
-    for requirement in requirements(package, version) or ():
-        other = stack.version(requirement.name)
-        if requirement.extra is None and other is not None and not requirement.accepts(other):
-            nearest = nearest_first(requirement.name, other)
-            changes |= {requirement.name: next((release for release in nearest if requirement.accepts(release)), other)}
-    return changes if _goes_together(_changed(stack, changes)) else {}
-
-
-def _packages(conflicts: Iterable[Conflict]) -> list[str]:
-    """The packages that are part of a conflict, without repetition."""
-    return list(dict.fromkeys(name for conflict in conflicts for name in (conflict.requirement.name, conflict.package)))

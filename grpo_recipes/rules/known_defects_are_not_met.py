@@ -23,10 +23,12 @@ def _values(context: Context, pair: BrokenPair) -> dict[str, object]:
 def check(context: Context) -> Iterator[Finding]:
     for pair in broken_pairs():
         if pair.when and pair.holds(context.stack) and pair.is_met(_values(context, pair)):
+            from grpo_recipes.facts.mending import mending_ways  # only for a stack with a defect
+
             yield context.finding(
                 f"{pair.text_for(context.stack)}: {pair.happens}",
                 pair.when[0][0],
                 [pair.because, f"seen: {pair.seen}"],
-                fix=pair.fix,
+                fix=pair.fix(mending_ways(context.stack, pair)),
                 patch=[Patch(tuple(key.split(".")), value) for key, value in pair.write.items()],
             )
