@@ -7,6 +7,7 @@ import click
 import pytest
 import yaml
 
+from grpo_recipes.api import validate
 from grpo_recipes.cli.main import COMMANDS, grpo_run
 from grpo_recipes.schemas.fast_accept import recipe_keys
 from grpo_recipes.schemas.models import sections
@@ -19,6 +20,7 @@ QUESTIONS = 40
 NO_GUIDES = {"recipe-reference.md", "api.md", "catalogue.md", "results.md", "failures.md"}
 BLOCK = re.compile(r"(?s)<!-- made by .*?<!-- end -->")
 COMMAND = re.compile(r"`(grpo-run [^`]*)`|(?m:^(?:\$ )?(grpo-run [^#\n]*))")
+ROWS = "".join(f'{{"question": "1+{number}=", "answer": "{number + 1}"}}\n' for number in range(64))
 LINK = re.compile(r"\]\(([^)#\s]*)(?:#[^)]*)?\)")
 
 
@@ -62,6 +64,14 @@ def test_the_start_pages_link_to_the_questions() -> None:
 def test_instructions_for_agents_are_short_and_linked() -> None:
     assert len((ROOT / "AGENTS.md").read_text(encoding="utf-8").split()) <= 600
     assert "AGENTS.md" in LINK.findall((ROOT / "README.md").read_text(encoding="utf-8"))
+
+
+def test_the_recipe_for_agents_has_no_finding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (recipe,) = re.findall(r"(?ms)^```yaml\n(.*?)^```$", (ROOT / "AGENTS.md").read_text(encoding="utf-8"))
+    for name, text in (("recipe.yaml", recipe), ("train.jsonl", ROWS), ("held_out.jsonl", ROWS.replace("1+", "2+"))):
+        (tmp_path / name).write_text(text)
+    monkeypatch.chdir(tmp_path)
+    assert validate("recipe.yaml", target="tested,gpus=1xA100-80GB") == ()
 
 
 def test_the_recipes_of_the_answers_have_keys_of_the_format() -> None:

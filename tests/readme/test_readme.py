@@ -11,6 +11,7 @@ from grpo_recipes.facts.classified import classified_fields
 from grpo_recipes.facts.expression import releases_that_express, spans_text
 from grpo_recipes.resolve.inexpressible import field_values, target_of
 from grpo_recipes.resolve.resolve import resolve
+from grpo_recipes.rewards.catalog import shipped_rewards
 from grpo_recipes.stack.target import parse_target
 
 LONGEST_README = 150
@@ -30,6 +31,10 @@ def test_the_shown_recipe_is_the_shipped_one(page: str) -> None:
 def test_every_shipped_recipe_stands_on_the_page_of_recipes() -> None:
     page = pages()["docs/recipes.md"]
     assert [file.stem for file in (ROOT / "recipes").glob("*.yaml") if f"| `{file.stem}` |" not in page] == []
+
+
+def test_every_shipped_reward_is_on_the_page_of_rewards() -> None:
+    assert [name for name in shipped_rewards() if f"`{name}`" not in pages()["docs/rewards.md"]] == []
 
 
 def test_the_links_of_the_readme_lead_somewhere() -> None:
