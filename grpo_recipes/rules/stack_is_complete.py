@@ -4,6 +4,8 @@ Every recipe needs trl, transformers, torch, accelerate and datasets; an adapter
 the ZeRO strategies deepspeed, the reward accuracy math-verify, Liger's kernels liger-kernel. A vision-language model
 loads its processor for text rows too, which needs Pillow and for some families torchvision. A missing package raises
 ImportError in every process, in some cases after loading the model.
+
+If a package of every run is missing, `validate` and other commands that train nothing judge as for `--target tested`.
 """
 
 from collections.abc import Iterator
