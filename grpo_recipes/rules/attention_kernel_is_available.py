@@ -74,7 +74,10 @@ def _whole(context: Context, word: str) -> Iterator[Finding]:
     if is_autocast:
         message = f"{word} needs 16-bit numbers, but generation with the adapter uses float32"
     because = 'the kernel raises "FlashAttention only support fp16 and bf16 data type" at the first completion'
-    yield context.wrong(message, KEY, because, "bfloat16", at=("model", "dtype"))
+    if context.has_section("lora"):
+        yield context.wrong(message, KEY, because, "bfloat16", at=("model", "dtype"))
+    else:  # all weights are trained, in float32 (PRE002)
+        yield context.wrong(message, KEY, because, True, at=("training", "bf16"))
 
 
 def _package(context: Context, word: str) -> Iterator[Finding]:

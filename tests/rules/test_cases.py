@@ -92,6 +92,10 @@ def test_the_fix_of_a_finding_silences_its_rule(
     after = _resolved(case, tmp_path, values)
     assert _mine(case, after) == without or not without, yaml.safe_dump(values)
     assert [rule for rule in _other_errors(case, after) if rule not in case.also] == []
+    known = {finding.rule for finding in before.findings}
+    for other in [finding for finding in after.findings if finding.patch and finding.rule not in known]:
+        back = _mine(case, _resolved(case, tmp_path, with_patches(values, other.patch)))
+        assert not back or without, f"the fix of {other.rule} brings it back: {other.fix}"
 
 
 @pytest.mark.parametrize("case", [_param(case) for case in CASES if case.finds])
