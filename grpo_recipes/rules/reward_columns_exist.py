@@ -26,7 +26,7 @@ from grpo_recipes.rules._shared.training_rows import (
     rewards_of_set,
 )
 from grpo_recipes.rules.judge_can_be_asked import judge_columns
-from grpo_recipes.user_files.functions.definitions import CALLED_WITH, Definition, definition, function_of
+from grpo_recipes.user_files.functions.definitions import CALLED_WITH, Definition, called_definition, function_of
 from grpo_recipes.user_files.local_files import name_list
 from grpo_recipes.user_files.reward_imports import names_module, reward_names
 
@@ -81,7 +81,7 @@ def _keywords_needed(context: Context, index: int, reward: dict[str, object]) ->
 
     function = function_of(target.node)
     read = [key for key in keywords_read(target.node) if key not in function.parameters]
-    return [p for p in dict.fromkeys([*function.required, *read]) if p not in _bound(reward)]
+    return [p for p in dict.fromkeys([*function.required, *read]) if p not in {*_bound(reward), *target.bound}]
 
 
 def reward_function(context: Context, index: int, reward: dict[str, object]) -> Definition | None:
@@ -97,7 +97,7 @@ def reward_function(context: Context, index: int, reward: dict[str, object]) -> 
         file, _, name = str(reward["python"]).rpartition(":")
         directory = context.source.directory(("rewards", index, "python"))
         try:
-            target = definition(os.path.normpath(os.path.join(directory, file)), name)
+            target = called_definition(os.path.normpath(os.path.join(directory, file)), name)
         except (OSError, SyntaxError, ValueError):
             return None
     if not isinstance(target, Definition) or isinstance(target.node, ast.ClassDef) or target.decorators:

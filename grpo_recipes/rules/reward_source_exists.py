@@ -4,11 +4,11 @@ Each reward has exactly one of `name` (shipped), `python` (file.py:function or m
 TRL calls a reward function with keywords: prompts, completions, completion_ids, every column of the data set,
 trainer_state and more with each release; a function without **kwargs fails with TypeError at the first reward, after
 the first generation. grpo-run reads Python files and never runs them before you consent, which also covers imported
-files in the same folder. The rule follows a name through `a = b` and these files. It does not check rewards that a
-call, a partial or another package creates, although TRL can call them. An option that a function neither has as a
-parameter nor reads from its **kwargs changes nothing. A shipped reward is called with its options and without
-completions, and refuses a pattern, a number or a script that it cannot use; code_tests, which needs a sandbox, does so
-in preflight.
+files in the same folder. The rule follows a name through `a = b`, functools.partial, objects of a class and these
+files. It does not check rewards that another call or another package creates, although TRL can call them. An option
+that a function neither has as a parameter nor reads from its **kwargs changes nothing. A shipped reward is called with
+its options and without completions, and refuses a pattern, a number or a script that it cannot use; code_tests, which
+needs a sandbox, does so in preflight.
 """
 
 import ast
@@ -25,7 +25,7 @@ from grpo_recipes.schemas.other_names import Row, reward_row
 from grpo_recipes.user_files.functions.definitions import (
     CALLED_WITH,
     Definition,
-    definition,
+    called_definition,
     function_of,
     module_of,
     reads_any_keyword,
@@ -188,7 +188,7 @@ def _python(context: Context, path: Path, reward: dict[str, object]) -> Iterator
     key_path = (*path, "python")
     absolute = os.path.normpath(os.path.join(context.source.directory(key_path), file))
     try:
-        target = definition(absolute, name)
+        target = called_definition(absolute, name)
     except OSError as error:
         near = near_path(file, absolute) if isinstance(error, FileNotFoundError) else None
         fix = f"python: {near}:{name}, if you meant that" if near else "a path relative to the recipe"
@@ -277,7 +277,9 @@ def _signature(
                 f"TRL also passes {f'{missing} and ' if missing else ''}every column",
                 f"it is declared at {target.at}",
             ],
-            fix=f"lambda {signature}: ..." if isinstance(target.node, ast.Lambda) else f"def {name}({signature})",
+            fix=f"lambda {signature}: ..."
+            if isinstance(target.node, ast.Lambda)
+            else f"def {target.node.name}({signature})",
         )
     options = reward.get("options")
     given = set(options) if isinstance(options, dict) else set()
@@ -291,6 +293,7 @@ def _signature(
             fix=f"a parameter {unknown[0]} of {name}, or remove the option",
             severity="warning",
         )
+    unknown += sorted(target.bound - set(function.parameters))
     if unknown and not function.takes_any_keyword:
         yield _at(
             context,

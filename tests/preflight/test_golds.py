@@ -40,6 +40,12 @@ def test_a_reward_reads_its_parameters_and_what_it_takes_from_its_keywords(tmp_p
     body = 'return kwargs["a"], kwargs.get("b", 1), kwargs.pop("c"), kwargs[x]'
     reward = _reward(tmp_path, "completions, item, scale=1, **kwargs", body, scale=2)
     assert columns_read(reward, tmp_path) == {"completions", "item", "a", "b", "c"}
+    made = "class Judge:\n    def __call__(self, completions, total): ...\n\njudge = Judge()\n"
+    (tmp_path / "mine.py").write_text(
+        f"def _near(completions, item, width): ...\nnear = partial(_near, width=5)\n{made}"
+    )
+    assert columns_read(Reward("python", "near", "mine.py:near", 1.0), tmp_path) == {"completions", "item"}
+    assert columns_read(Reward("python", "judge", "mine.py:judge", 1.0), tmp_path) == {"completions", "total"}
     assert "solution" in columns_read(Reward("shipped", "accuracy", "accuracy", 1.0), None)
     assert columns_read(Reward("python", "mine", "gone.py:mine", 1.0), tmp_path) == set()
 

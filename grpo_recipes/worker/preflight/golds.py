@@ -62,10 +62,23 @@ def columns_read(reward: Reward, user: Path | None) -> frozenset[str]:
     file, _, name = reward.target.rpartition(":")
     if reward.kind != "python" or user is None or not (user / file).is_file():
         return frozenset()
-    for node in ast.parse((user / file).read_text(encoding="utf-8")).body:
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name == name:
-            parameters = [each.arg for each in (*node.args.args, *node.args.kwonlyargs)]
-            return frozenset([*parameters, *_taken_keywords(node)]) - {*reward.kwargs}
+    return _read_by(ast.parse((user / file).read_text(encoding="utf-8")).body, name) - {*reward.kwargs}
+
+
+def _read_by(body: Sequence[ast.stmt], name: str) -> frozenset[str]:
+    """Returns what a function reads, also one behind functools.partial(function, key=...) or an object's __call__."""
+    for node in body:
+        match node:
+            case ast.FunctionDef(name=own) | ast.AsyncFunctionDef(name=own) if own == name:
+                parameters = [each.arg for each in (*node.args.args, *node.args.kwonlyargs)]
+                return frozenset([*parameters, *_taken_keywords(node)])
+            case ast.Assign(targets=[ast.Name(id=own)], value=ast.Call(func=maker, args=args, keywords=given)) if (
+                own == name
+            ):
+                if ast.unparse(maker) in ("partial", "functools.partial") and isinstance(args[0], ast.Name):
+                    return _read_by(body, args[0].id) - {each.arg for each in given}
+                made = [each for each in body if isinstance(each, ast.ClassDef) and each.name == ast.unparse(maker)]
+                return _read_by(made[0].body, "__call__") - {"self"} if made else frozenset()
     return frozenset()
 
 
