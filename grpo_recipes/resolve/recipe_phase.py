@@ -29,6 +29,9 @@ STAND_INS: dict[Path, object] = {
     ("training", "cut", "processes"): 1,
     ("training", "cut", "per_device_train_batch_size"): 1,
     ("evaluation", "passes", "reward"): "-",
+    ("warm_start", "steps"): 1,
+    ("warm_start", "answer"): "{{ answer }}",
+    ("warm_start", "learning_rate"): 1e-4,
 }
 # Removed as a whole if a part is wrong: otherwise list items would be renumbered, and a section without its file is
 # useless.

@@ -8,6 +8,7 @@ from grpo_recipes import __version__
 from grpo_recipes.contract.findings.finding import Finding, Patch, Path, path_text
 from grpo_recipes.contract.findings.wording import entry, flow, nearest_words, value_text
 from grpo_recipes.facts.facts import Facts
+from grpo_recipes.facts.released.shipped import table
 from grpo_recipes.resolve.unknown_keys.suggestions import finding_of_unknown_key
 from grpo_recipes.resolve.written_numbers import meanings, number_of_text, share_of
 from grpo_recipes.rules._shared.context import finding_at
@@ -253,6 +254,10 @@ def _longhand(path: Path, value: object) -> object:
         return None
     if path[:1] == ("tools",) and len(path) <= 2:
         return None if ".py:" not in value else {"python": value} if len(path) == 2 else [{"python": value}]
+    if path == ("logging", "report_to"):
+        known = table("trainer_words")["services"]
+        names = [name for name in re.split(r"[,;\s]+", value) if name]
+        return [name if name in known else (*nearest_words(name, sorted(known), cutoff=0.5), name)[0] for name in names]
     if path in (("model",), ("dataset",)):
         return {"model_name_or_path" if path == ("model",) else "path": value}
     if path in (("environment",), ("rollout",)):

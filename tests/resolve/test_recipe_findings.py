@@ -39,6 +39,8 @@ NO_PATCH = {
     "launch.engine is 'skypilot', but must be one of local, slurm",
     "the top level of a recipe has no key kubernetes",
     "the top level of a recipe has no key skypilot",
+    "`warm_start` has no key num_train_epochs",
+    "`warm_start` lacks answer",
 }
 
 

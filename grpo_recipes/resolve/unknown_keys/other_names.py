@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from grpo_recipes.contract.findings.finding import Finding, Patch, Path, path_text
 from grpo_recipes.contract.findings.wording import flow
 from grpo_recipes.rules._shared.context import finding_at
+from grpo_recipes.schemas.fast_accept import section_keys
 from grpo_recipes.schemas.other_names import Row, algorithm_row, home_of, key_row, other_names, value_here
 from grpo_recipes.yaml.compose import Source
 from grpo_recipes.yaml.merge import OVERRIDE_FILE
@@ -16,8 +17,8 @@ DERIVED = {
     "steps_per_generation": "the generations, with grpo.optimizer_steps_per_generation",
     "generation_batch_size": "the generations, with grpo.optimizer_steps_per_generation",
 }
-_APART = ("environment", "environments", "evaluation", "preflight", "rewards", "rollout", "tools")
-"""Sections that are not about how the policy is trained."""
+_APART = ("environment", "environments", "evaluation", "preflight", "rewards", "rollout", "tools", "warm_start")
+"""Sections that are not about how GRPO trains the policy."""
 _TRACKERS: Path = ("logging", "report_to")
 
 
@@ -42,6 +43,8 @@ def finding_of_other_program(path: Path, value: object, message: str, rule: str,
 
 def _finding_with_home(path: Path, row: Row, value: object, finding: Finding, source: Source) -> Finding:
     home = row["home"]
+    section, last = path_text(path[:-1]), home.rpartition(".")[2]
+    home = f"{section}.{last}" if section and last in section_keys().get(section, ()) else home
     home_path = tuple(home.split("."))
     # An override replaces the value of the file, so patching the file has no effect.
     is_override = finding.mark is not None and finding.mark.file == OVERRIDE_FILE

@@ -31,8 +31,10 @@ def finding_of_unknown_key(path: Path, value: object, facts: Facts, source: Sour
     """The finding for a key that its section does not have."""
     section, name = path_text(path[:-1]), str(path[-1])
     where = f"`{section}`" if section else "a recipe"
+    # A warm start has its own steps and rates, whose names are near those of GRPO.
     return (
-        finding_of_other_program(
+        (_nearest(path, value, facts, source) if section == "warm_start" else None)
+        or finding_of_other_program(
             path, value, f"{'' if section else 'the top level of '}{where} has no key {name}", UNKNOWN_KEY, source
         )
         or _switch(path, value, source)
