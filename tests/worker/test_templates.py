@@ -81,6 +81,21 @@ def test_a_row_that_cannot_fill_a_template_is_named(planned: Data, because: str)
     assert lines[3] == "  = because: the row has the columns answer, missing, prompt, question"
 
 
+@pytest.mark.parametrize(
+    ("template", "value", "fix"),
+    [
+        ("{{ answer | int }}", "1,824", "{{ answer | replace(',', '') | int }}, without its separators"),
+        ("{{ row.total|float }}", "-1 234.5", "{{ row.total | replace(' ', '') | float }}, without its separators"),
+        ("{{ answer | int }}", "12 kg", "correct the row, or leave it out with dataset.filter; int(0) makes 0 of it"),
+        ("{{ answer.split()[0] | int }}", "1,8", "correct the row, or leave it out"),
+    ],
+)
+def test_a_text_that_is_no_number_is_mended_without_a_default(template: str, value: str, fix: str) -> None:
+    with pytest.raises(Refused) as refused:
+        rendered(data(prompt=template), {"answer": value, "row": {"total": value}}, 0)
+    assert f"= fix: {fix}" in str(refused.value)
+
+
 @pytest.mark.parametrize(("kind", "is_csv"), [("csv", True), ("json", False)])
 def test_a_null_of_a_csv_file_may_be_a_word(kind: str, is_csv: bool) -> None:
     with pytest.raises(Refused) as refused:

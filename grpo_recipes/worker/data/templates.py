@@ -43,13 +43,30 @@ class Sandbox(ImmutableSandboxedEnvironment):
         return super().call_binop(context, operator, left, right)
 
 
+class NoNumber(ValueError):
+    """A filter `int` or `float` got a text that is not a number."""
+
+    def __init__(self, name: str, value: object) -> None:
+        super().__init__(f"`{name}` finds no number in {value!r}")
+        self.name, self.value = name, value
+
+    def fix(self, template: str) -> str:
+        """Returns what to write: the text without its separators, if that is a number."""
+        text = str(self.value).strip()
+        before = re.search(rf"\{{\{{\s*([^{{}}|]+?)\s*\|\s*{self.name}\b", template)
+        if before is None or not re.fullmatch(r"[-+]?\d{1,3}([,_' ]\d{3})+(\.\d+)?", text):
+            return f"correct the row, or leave it out with dataset.filter; {self.name}(0) makes 0 of it"
+        mark = next(character for character in text.lstrip("+-") if not character.isdigit())
+        return f"{{{{ {before[1]} | replace({mark!r}, '') | {self.name} }}}}, without its separators"
+
+
 def _without_silent_default(name: str, convert: Callable[..., Any]) -> Callable[..., Any]:
     def convert_strictly(value: object, *default: Any, **named: Any) -> Any:
         if default or "default" in named:
             return convert(value, *default, **named)
         number = convert(value, None, **named)
         if number is None:
-            raise ValueError(f"`{name}` finds no number in {value!r}: correct the row, or name a default, {name}(0)")
+            raise NoNumber(name, value)
         return number
 
     return convert_strictly
@@ -92,7 +109,9 @@ def rows_renderer(data: Data, where: str) -> Callable[[Mapping[str, Sequence[Any
                 has = f"the row has the columns {', '.join(sorted(columns))}"
                 message = f"{path_text(path)}: row {indices[len(made)] + 1} cannot fill the template"
                 why, fix = [str(problem), has], None
-                if str(problem) == NULL and (name := _name_of_null(rows[len(made)], sources[path])) is not None:
+                if isinstance(problem, NoNumber):
+                    fix = problem.fix(sources[path])
+                elif str(problem) == NULL and (name := _name_of_null(rows[len(made)], sources[path])) is not None:
                     why += [IN_CSV] if data.format == "csv" else []
                     fix = f"write a text for null: {{{{ {name} or 'None' }}}}; or filter: {{{{ {name} is not none }}}}"
                 refusal = mistake(message, seen=[_template(sources[path])], because=why, fix=fix, path=path)
