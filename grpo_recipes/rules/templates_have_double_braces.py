@@ -4,7 +4,7 @@ dataset.prompt and dataset.columns are jinja2 templates: `{{ question }}` is the
 Python's format, stays in the text. Every prompt then contains `{question}`, training runs, and only the reward shows
 it. The rule warns if the word is a column of the data, or if the template contains nothing else that could be a column.
 A `dataset.filter` without braces is the same for all rows, which is an error. `dataset.system_prompt` is not a
-template: `{{ question }}` in it stays as it is.
+template: `{{ question }}` in it stays as it is, and so does the `\\boxed{{}}` of a Python format string.
 """
 
 import re
@@ -17,6 +17,7 @@ from grpo_recipes.rules._shared.training_rows import own_columns
 ID = "GRP010"
 SYSTEM = "dataset.system_prompt"
 _DOUBLE = r"\{\{[ ]?[A-Za-z_][^{}]*\}\}|\{%[^{}]*%\}"
+_DOUBLED = r"\{\{([^{}]*)\}\}"
 _SINGLE = re.compile(r"(?<![\w{\\$])\{[ ]?([A-Za-z_]\w{0,99})[ ]?\}(?!\})")
 
 
@@ -33,6 +34,11 @@ def check(context: Context) -> Iterator[Finding]:
         message, because = f"{braces[0][:60]} in system_prompt stays text", "only prompt and columns are templates"
         fix = "write it in dataset.prompt, or without braces"
         yield context.finding(message, SYSTEM, because, fix=fix, severity="warning")
+    elif isinstance(system, str) and (pairs := re.findall(_DOUBLED, system)):
+        message, because = f"{{{{{pairs[0][:50]}}}}} in system_prompt has two braces", "it is plain text, not formatted"
+        right = re.sub(_DOUBLED, r"{\1}", system)
+        fix = f"single braces: {{{pairs[0][:50]}}}"
+        yield context.wrong(message, SYSTEM, because, right, fix=fix, severity="warning")
     templates: list[tuple[Path, object]] = [(("dataset", "prompt"), context.value("dataset.prompt"))]
     templates += [(("dataset", "columns", name), text) for name, text in context.mapping("dataset.columns").items()]
     single = [(path, text) for path, text in templates if isinstance(text, str) and _SINGLE.search(text)]

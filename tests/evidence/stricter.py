@@ -57,6 +57,7 @@ STRICTER = {
     "WLD015": "only a warning: sbatch reads the time as WLD007 does",
     "WLD016": "only a warning: sbatch accepts any number; tests/slurm shows its unit",
     "WLD012": "pyxis and Apptainer refuse them when the job's machines start; tried by hand with pyxis 0.24.0",
+    "TOL019": "only a warning: the keys are grpo-run's own, and any number of seconds is accepted",
     "TOL007": "needs GPUs or a server; tried by hand: two processes and a server fail with UnpicklingError",
     "RWD015": "only a warning: TRL adds both, and trains what that asks for",
     "RWD016": "only a warning: arithmetic of the loss; it trains, but nearly all of the step is the KL term",
