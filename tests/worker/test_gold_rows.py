@@ -42,7 +42,8 @@ def tokenized(
     tokenizer = AutoTokenizer.from_pretrained(tiny_model)
     if template is not None:
         tokenizer.chat_template = template
-    plan = plan_of(make_plan("full", shims=expect.pop("shims", {})))
+    arguments = {"generation_kwargs": expect.pop("kwargs", None)}
+    plan = plan_of(make_plan("full", shims=expect.pop("shims", {}), arguments=arguments))
     prompt: Any = expect.pop("prompt", [{"role": "user", "content": "1+1="}])
     tokens = PromptTokens(plan, lambda: tokenizer, lambda: ())
     ends = Ends((2, *expect.pop("ids", ())), expect.pop("stop", ()), tokenizer, frozenset({2}))
@@ -93,6 +94,13 @@ def test_answers_that_generation_would_end_elsewhere_are_named(make_plan: Make, 
         "has 8 tokens with its end, more than max_completion_length 6",
     ]
     assert len(made[4].completion) == 6
+
+
+@pytest.mark.parametrize("name", ["min_new_tokens", "min_tokens"])
+def test_answers_shorter_than_generation_can_give_are_named(name: str, make_plan: Make, tiny_model: Path) -> None:
+    made, _ = tokenized(make_plan, tiny_model, ["12", "123"], kwargs={name: 3})
+    assert made[0] == "has 2 tokens before its end, fewer than min_tokens 3"
+    assert len(made[1].completion) == 4
 
 
 @pytest.mark.parametrize("seed", [7, None])

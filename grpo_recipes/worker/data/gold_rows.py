@@ -104,6 +104,9 @@ def gold_tokens(rows: Any, plan: Plan, tokens: PromptTokens, ends: Any, prefills
     prompts, answers = list(rows["prompt"]), list(rows[ANSWER])
     limit = plan.shims.get("max_prompt_length", plan.arguments.GRPOConfig.get("max_prompt_length"))
     longest = int(plan.arguments.GRPOConfig["max_completion_length"])  # type: ignore[call-overload]
+    drawn = plan.arguments.GRPOConfig.get("generation_kwargs")
+    drawn = drawn if isinstance(drawn, dict) else {}
+    least = drawn.get("min_new_tokens") or drawn.get("min_tokens") or 0
     ids = tokens.ids(prompts)
     end = next((token for token in tokens.after_answer(prompts[0]) if token in ends.tokens), None)
     end = int(ends.tokenizer.eos_token_id) if end is None else end
@@ -119,6 +122,8 @@ def gold_tokens(rows: Any, plan: Plan, tokens: PromptTokens, ends: Any, prefills
             made.append(f"ends after {stop} of its {len(completion)} tokens, with {_text(ends, completion[stop - 1])}")
         elif len(whole) > longest:
             made.append(f"has {len(whole)} tokens with its end, more than max_completion_length {longest}")
+        elif len(whole) - 1 < least:
+            made.append(f"has {len(whole) - 1} tokens before its end, fewer than min_tokens {least}")
         else:
             made.append(GoldRow(list(prompt if limit is None else prompt[-int(str(limit)) :]), whole))
     return made
