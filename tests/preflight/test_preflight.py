@@ -372,8 +372,16 @@ def test_gold_answers_are_shown_as_a_warm_start_trains_them(preflight: Preflight
     recipe: dict[str, Any] = {"extends": str(QUICKSTART), "warm_start": warm_start, "evaluation": None}
     (tmp_path / "recipe.yaml").write_text(json.dumps(recipe))
     shown = preflight("recipe.yaml").out
-    line = r"^warm start  5 steps on answers of 3 to 4 tokens\n +such as '\d+<\|im_end\|>'$"
+    line = r"^warm start  5 steps, 0\.09 passes over the rows, on answers of 3 to 4 tokens$"
     assert re.search(line, shown, re.MULTILINE), shown
+    assert re.search(r"^  gold: (\d+)\n  trained gold: \1<\|im_end\|>$", shown, re.MULTILINE), shown
+
+    recipe["warm_start"] = {**warm_start, "answer": "<b>{{ answer }}</b>"}
+    recipe["generation"] = {"max_completion_length": 60}
+    (tmp_path / "recipe.yaml").write_text(json.dumps(recipe))
+    (message,) = preflight("recipe.yaml", "--json").said()["PFL068", "warm_start.answer"]
+    assert message == "32 of 32 trained gold answers get no more than wrong ones from exact_match"
+    recipe["warm_start"] = warm_start
 
     recipe["generation"] = {"max_completion_length": 3}
     (tmp_path / "recipe.yaml").write_text(json.dumps(recipe))

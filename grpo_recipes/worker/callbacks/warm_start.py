@@ -25,7 +25,7 @@ from grpo_recipes.worker._shared.replacing import Refused
 from grpo_recipes.worker.callbacks.evaluation_callback import EvaluationCallback
 from grpo_recipes.worker.callbacks.guard_callback import GuardCallback
 from grpo_recipes.worker.callbacks.progress import InterruptionCallback, Stopped
-from grpo_recipes.worker.data.gold_rows import GoldRow, GoldRows, draw_gold_rows
+from grpo_recipes.worker.data.gold_rows import GoldRow, GoldRows, draw_gold_rows, rows_per_step
 from grpo_recipes.worker.ends.ends import ends_of
 from grpo_recipes.worker.memory.phase_peaks import PhasePeaks
 from grpo_recipes.worker.model.build_trainer import seed_everything
@@ -41,8 +41,7 @@ def warm_start_callback(
     plan, record = training.plan, training.record
     if plan.warm_start is None:
         return None
-    ends, size = ends_of(training.trainer, plan), plan.batch.micro_batch * plan.batch.accumulation
-    needed = plan.warm_start.steps * size * plan.expect.world_size
+    ends, needed = ends_of(training.trainer, plan), plan.warm_start.steps * rows_per_step(plan)
     gold = draw_gold_rows(training.gold, plan, training.tokens, ends, training.prefill, needed)
     if training.log is not None and (left_out := gold.left_out_text()):
         print(left_out, flush=True)

@@ -68,6 +68,17 @@ def with_answers(plan: Plan) -> Data:
     return replace(plan.data, columns={**plan.data.columns, ANSWER: plan.warm_start.answer})
 
 
+def passes_of(plan: Plan, rows: int) -> float:
+    """Returns how often the steps of a warm start train each of so many rows."""
+    assert plan.warm_start is not None
+    return plan.warm_start.steps * rows_per_step(plan) / rows
+
+
+def rows_per_step(plan: Plan) -> int:
+    """Returns the rows of an optimizer step over all processes: the completions of one of GRPO."""
+    return plan.batch.micro_batch * plan.batch.accumulation * plan.expect.world_size
+
+
 def draw_gold_rows(rows: Any, plan: Plan, tokens: PromptTokens, ends: Any, prefills: Prefills, needed: int) -> GoldRows:
     """Returns as many rows as are needed, or all that can be trained. rows: prepared from `with_answers`.
 

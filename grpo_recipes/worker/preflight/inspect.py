@@ -44,7 +44,7 @@ from grpo_recipes.worker.preflight.guesses import judge_guess, unknown_names, un
 from grpo_recipes.worker.preflight.host import Request
 from grpo_recipes.worker.preflight.look_at_tokenizer import look_at_tokenizer
 from grpo_recipes.worker.preflight.read_play import has_tools, play, play_rows
-from grpo_recipes.worker.preflight.tokenize_golds import tokenize_golds
+from grpo_recipes.worker.preflight.tokenize_golds import tokenize_golds, trained_texts
 from grpo_recipes.worker.preflight.trials import Trials, trials
 from grpo_recipes.worker.user_code.judge import Judge
 
@@ -67,9 +67,9 @@ def look(plan: Plan, folder: Path, options: Options) -> Seen:
         if has_tools(inputs) and inputs.tools is None:
             _play(inputs, inputs.data, folder)
         _look_at_prompts(inputs, inputs.data)
-        _look_at_rewards(inputs, inputs.data, folder)
         if plan.warm_start is not None:
             tokenize_golds(inputs, _rows(inputs, with_answers(plan), WHERE, folder, tokens), tokens)
+        _look_at_rewards(inputs, inputs.data, folder)
     for evaluation in sets:
         if evaluation.name:
             _look_at_set(inputs, evaluation, folder)
@@ -189,6 +189,7 @@ def _look_at_rewards(inputs: Seen, data: Rows, folder: Path) -> None:
     made = trials(rows, columns, inputs.plan.rewards, inputs.options.seed, inputs.prefills, user)
     made.texts.update({case: [_cut(inputs, text) for text in made.texts[case]] for case in (WORDS, NOISE)})
     inputs.gold, inputs.reference, inputs.trial_texts = made.gold, made.reference, made.texts
+    made.texts.update(trained_texts(inputs))
     messages, own = play_rows(inputs, rows, made.texts), _with_own_tools(inputs, data)
     ids = {case: [_completion_ids(inputs, text) for text in texts] for case, texts in made.texts.items()}
     for case, of_rows in messages.items():

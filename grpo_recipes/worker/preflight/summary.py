@@ -6,13 +6,15 @@ from collections.abc import Sequence
 from typing import Any
 
 from grpo_recipes.worker._shared.inputs import IMAGES, decode_images
-from grpo_recipes.worker.data.gold_rows import GoldRow
+from grpo_recipes.worker.data.gold_rows import GoldRow, passes_of
 from grpo_recipes.worker.data.unreadable_rows import ENVIRONMENT
 from grpo_recipes.worker.preflight._shared.reward_seen import (
     GOLDS,
+    TRAINED,
     JudgeSeen,
     RewardSeen,
     by_case,
+    by_row,
     cut,
     mean,
 )
@@ -29,7 +31,7 @@ def summarize(inputs: Seen) -> dict[str, Any]:
     """Returns, as JSON values, lines of (name, text), example prompts, and rewards by kind of completion."""
     lines = [*_data(inputs), *_prompts(inputs), *_ends(inputs), *_golds(inputs), *_environment(inputs)]
     lines += [("not tried", text) for text in inputs.untried]
-    rewards = [_reward(reward) for reward in inputs.rewards]
+    rewards = [_reward(inputs, reward) for reward in inputs.rewards]
     return {
         "lines": lines,
         "counted": _prompt_counts(inputs),
@@ -120,14 +122,13 @@ def _ends(inputs: Seen) -> list[tuple[str, str]]:
 
 
 def _golds(inputs: Seen) -> list[tuple[str, str]]:
-    """Returns the lengths of the gold completions of a warm start, and the first one as it is trained."""
-    golds = [gold.completion for gold in inputs.golds if isinstance(gold, GoldRow)]
-    if not golds or inputs.plan.warm_start is None:
+    """Returns the length of a warm start, and of its gold completions."""
+    lengths = [len(gold.completion) for gold in inputs.golds if isinstance(gold, GoldRow)]
+    if not lengths or inputs.plan.warm_start is None or inputs.data is None:
         return []
-    low, high = (choose(map(len, golds)) for choose in (min, max))
-    text = cut(inputs.tokenizer.decode(golds[0], skip_special_tokens=False), 200)
-    steps = inputs.plan.warm_start.steps
-    return [("warm start", f"{steps} steps on answers of {low} to {high} tokens"), ("", f"such as {text!r}")]
+    passes = _short(passes_of(inputs.plan, inputs.data.total))
+    steps = f"{inputs.plan.warm_start.steps} steps, {passes} passes over the rows"
+    return [("warm start", f"{steps}, on answers of {min(lengths)} to {max(lengths)} tokens")]
 
 
 def _examples(inputs: Seen) -> list[dict[str, Any]]:
@@ -137,6 +138,10 @@ def _examples(inputs: Seen) -> list[dict[str, Any]]:
     for index, row in enumerate(inputs.sample[:EXAMPLES]):
         text = inputs.texts[index] if index < len(inputs.texts) else prompt_as_text(inputs.data.prompts[row])
         right = {case: texts[index] for case, texts in inputs.trial_texts.items() if case in GOLDS}
+        gold = inputs.golds[index] if index < len(inputs.golds) else None
+        if gold is not None:
+            text = f"none, it {gold}" if isinstance(gold, str) else inputs.tokenizer.decode(gold.completion)
+            right[TRAINED] = text
         cut_text = text if len(text) <= MOST_CHARACTERS else f"{text[:MOST_CHARACTERS]}..."
         examples.append(
             {
@@ -217,8 +222,13 @@ def _judge(inputs: Seen, judge: JudgeSeen) -> dict[str, Any]:
     return {"name": judge.name, "at": judge.at, "row": row, **fields}
 
 
-def _reward(reward: RewardSeen) -> dict[str, Any]:
+def _reward(inputs: Seen, reward: RewardSeen) -> dict[str, Any]:
     call = reward.judged
-    values = {case: mean(values) for case, values in by_case(call).items()} if call is not None else {}
+    each = {} if call is None else by_case(call)
+    if call is not None and TRAINED in each:
+        each[TRAINED] = [
+            of_row[TRAINED] for row, of_row in by_row(call).items() if isinstance(inputs.golds[row], GoldRow)
+        ]
+    values = {case: mean(values) for case, values in each.items()}
     seconds = call.seconds / len(call.values) if call is not None else None
     return {"name": reward.name, "weight": reward.weight, "values": values, "seconds": seconds}

@@ -3,8 +3,9 @@
 from typing import Any, NamedTuple
 
 from grpo_recipes.worker._shared.prefill import Prefill
-from grpo_recipes.worker.data.gold_rows import gold_tokens
+from grpo_recipes.worker.data.gold_rows import GoldRow, gold_tokens
 from grpo_recipes.worker.data.prompt_tokens import PromptTokens
+from grpo_recipes.worker.preflight._shared.reward_seen import TRAINED
 from grpo_recipes.worker.preflight._shared.seen import Rows, Seen
 
 
@@ -15,6 +16,12 @@ def tokenize_golds(inputs: Seen, gold: Rows | None, tokens: PromptTokens) -> Non
     prefill = Prefill.of_plan(inputs.plan, lambda: inputs.processor or inputs.tokenizer)
     ends = _FirstEnd((*inputs.ends.tokens, *inputs.ends.stop_token_ids), inputs.ends.stops, inputs.tokenizer)
     inputs.golds = gold_tokens(gold.rows.select(inputs.sample), inputs.plan, tokens, ends, prefill)
+
+
+def trained_texts(inputs: Seen) -> dict[str, list[str]]:
+    """Returns the texts that rewards would get for the gold completions, as a kind of completion; {} without any."""
+    golds = [gold.completion if isinstance(gold, GoldRow) else [] for gold in inputs.golds]
+    return {TRAINED: [inputs.tokenizer.decode(ids, skip_special_tokens=True) for ids in golds]} if golds else {}
 
 
 class _FirstEnd(NamedTuple):

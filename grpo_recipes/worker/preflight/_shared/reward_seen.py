@@ -19,6 +19,8 @@ GOLD_AS_ASKED = "gold in the asked form"
 EVERY_GOLD = "all right answers"
 RESPELLED = "gold, spelled otherwise"
 GOLDS = (GOLD, GOLD_IN_TAGS, GOLD_SHORT, GOLD_BOXED, GOLD_AS_ASKED)
+TRAINED = "trained gold"
+"""The gold answers of a warm start; empty for a row that it leaves out."""
 BOXED = ("accuracy", "cosine_scaled")
 """The shipped rewards that read an answer in \\boxed{}."""
 CAUGHT = "one row, traced"
