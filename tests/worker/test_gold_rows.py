@@ -35,8 +35,9 @@ def tokenized(
     from transformers import AutoTokenizer
 
     from grpo_recipes.worker._shared.prefill import Prefill
-    from grpo_recipes.worker.data.gold_rows import ANSWER, gold_tokens
+    from grpo_recipes.worker.data.gold_rows import gold_tokens
     from grpo_recipes.worker.data.prompt_tokens import PromptTokens
+    from grpo_recipes.worker.data.templates import ANSWER
     from grpo_recipes.worker.ends.ends import Ends
 
     tokenizer = AutoTokenizer.from_pretrained(tiny_model)

@@ -105,6 +105,15 @@ def test_a_null_of_a_csv_file_may_be_a_word(kind: str, is_csv: bool) -> None:
     assert "= fix: write a text for null: {{ missing or 'None' }}; or" in text
 
 
+def test_a_null_gold_answer_is_not_trained_as_a_word() -> None:
+    planned = data(columns={"warm_start_answer": "<answer>{{ missing }}</answer>"})
+    with pytest.raises(Refused) as refused:
+        rendered(planned, ROW, 0)
+    text = str(refused.value)
+    assert text.startswith("warm_start.answer: row 1 cannot fill the template")
+    assert "= fix: filter: {{ missing is not none }} under dataset" in text and "'None'" not in text
+
+
 def test_a_template_that_is_none_is_refused_before_any_row() -> None:
     with pytest.raises(Refused, match=r"^evaluation\.columns\.solution: not a jinja2 template"):
         rows_renderer(data(columns={"solution": "{{ answer"}), "evaluation")

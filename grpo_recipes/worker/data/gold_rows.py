@@ -15,8 +15,9 @@ from grpo_recipes.worker._shared.prefill import Prefills
 from grpo_recipes.worker._shared.replacing import Refused
 from grpo_recipes.worker.data.chosen_rows import shuffle
 from grpo_recipes.worker.data.prompt_tokens import PromptTokens
+from grpo_recipes.worker.data.templates import ANSWER
 
-WHERE, ANSWER = "warm_start", "warm_start_answer"
+WHERE = "warm_start"
 _AT_ONCE = 256
 _SHOWN = 5
 

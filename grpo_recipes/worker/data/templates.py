@@ -16,6 +16,9 @@ from grpo_recipes.worker.data.limits import TooMuch, limit_block
 
 Row = Mapping[str, Any]
 Made = TypeVar("Made")
+ANSWER = "warm_start_answer"
+"""The column of the gold answers of a warm start."""
+GOLD: Path = ("warm_start", "answer")
 LONGEST_TEXT = 4 << 20
 """Maximum characters of a prompt or column, about as many as fit in a context of a million tokens."""
 NULL = "an expression in it is null for this row"
@@ -82,7 +85,7 @@ def rows_renderer(data: Data, where: str) -> Callable[[Mapping[str, Sequence[Any
     environment = Sandbox(
         undefined=StrictUndefined, autoescape=False, keep_trailing_newline=True, finalize=refuse_null, optimized=False
     )
-    sources: dict[Path, str] = {(where, "columns", name): text for name, text in data.columns.items()}
+    sources: dict[Path, str] = {_key(where, name): text for name, text in data.columns.items()}
     if data.prompt is not None:
         sources[where, "prompt"] = data.prompt
     templates = {
@@ -113,12 +116,22 @@ def rows_renderer(data: Data, where: str) -> Callable[[Mapping[str, Sequence[Any
                     fix = problem.fix(sources[path])
                 elif str(problem) == NULL and (name := _name_of_null(rows[len(made)], sources[path])) is not None:
                     why += [IN_CSV] if data.format == "csv" else []
-                    fix = f"write a text for null: {{{{ {name} or 'None' }}}}; or filter: {{{{ {name} is not none }}}}"
+                    kept = f"filter: {{{{ {name} is not none }}}}"
+                    fix = (
+                        f"{kept} under dataset"
+                        if path == GOLD
+                        else f"write a text for null: {{{{ {name} or 'None' }}}}; or {kept}"
+                    )
                 refusal = mistake(message, seen=[_template(sources[path])], because=why, fix=fix, path=path)
                 raise Refused(refusal) from problem
         return {name: [row[name] for row in made] for name in (*data.columns, "prompt")}
 
     return render
+
+
+def _key(where: str, column: str) -> Path:
+    """Returns the key of a column's template."""
+    return GOLD if column == ANSWER else (where, "columns", column)
 
 
 def _name_of_null(row: Row, template: str) -> str | None:
@@ -127,7 +140,7 @@ def _name_of_null(row: Row, template: str) -> str | None:
 
 
 def _new_columns(data: Data, where: str, texts: Mapping[Path, str], row: Row, index: int) -> dict[str, Any]:
-    added: dict[str, Any] = {name: texts[where, "columns", name] for name in data.columns}
+    added: dict[str, Any] = {name: texts[_key(where, name)] for name in data.columns}
     prompt = texts[where, "prompt"] if data.prompt is not None else row["prompt"]
     if data.prompt is not None and data.prompt_format == "conversational":
         prompt = [{"role": "user", "content": prompt}]
