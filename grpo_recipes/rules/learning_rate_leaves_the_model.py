@@ -15,6 +15,9 @@ to 1e-5, and no configuration that TRL publishes exceeds 5e-5. So at a width of 
 1e-4 or more, which is usually an adapter's rate, such as 2e-4. TRL's default of 1e-6 is one for all weights. After 40
 steps at 1e-6 or 1e-5, the quickstart's adapter has 0.49 of 200 held-out sums right, as before training, and 0.70 at
 1e-4. So the rule reports an adapter without a written rate.
+
+The steps of a warm start are Adam's, too, so its rate has the same bounds, but for the one of wide models: the
+supervised recipes of SmolLM2 train all weights at 3e-4 (1.7B) and 1e-3 (360M).
 """
 
 from collections.abc import Iterator
@@ -24,7 +27,7 @@ from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules._shared.loaded_model import model_config
 
 ID = "TRN007"
-RATE, OPTIM = "GRPOConfig.learning_rate", "GRPOConfig.optim"
+RATE, WARM, OPTIM = "GRPOConfig.learning_rate", "warm_start.learning_rate", "GRPOConfig.optim"
 # The lowest rates that were measured to ruin the model; for adapters, rate times scale times rank.
 RUIN, RUIN_OF_ADAPTERS = 3e-3, 0.32
 CERTAIN_RUIN, CERTAIN_RUIN_OF_ADAPTERS = 1.0, 16.0
@@ -34,7 +37,13 @@ OF_ITS_SIZE = ("adam", "adafactor", "lion")
 
 
 def check(context: Context) -> Iterator[Finding]:
-    rate, optim = context.value(RATE), context.text(OPTIM)
+    yield from _of_rate(context, RATE, "learning rate")
+    if context.has_section("warm_start"):
+        yield from _of_rate(context, WARM, "the warm start's learning rate")
+
+
+def _of_rate(context: Context, key: str, name: str) -> Iterator[Finding]:
+    rate, optim = context.value(key), context.text(OPTIM)
     if not isinstance(rate, int | float) or not any(word in optim for word in OF_ITS_SIZE):
         return
     is_adapter = context.has_section("lora")
@@ -47,16 +56,20 @@ def check(context: Context) -> Iterator[Finding]:
         why = f"each weight, of about 0.02, moves by the rate per step; a model of width 128 was lost from {ruin} on"
     if size >= ruin:
         does = "destroys" if size > certain else "is high enough to destroy"
-        yield _finding(context, f"learning rate {rate:g} with {optim} {does} {trained}", why, size > certain)
+        yield _finding(context, key, f"{name} {rate:g} with {optim} {does} {trained}", why, size > certain)
+    elif key == WARM:
+        return
     elif is_adapter and not context.is_given(RATE):
         yield _finding(
             context,
+            key,
             f"learning rate {rate:g} is the default for all weights, but this recipe trains an adapter",
             "an adapter hardly learns at this rate",
         )
     elif not is_adapter and rate >= RUIN_OF_WIDE and _width(context) >= WIDE:
         yield _finding(
             context,
+            key,
             f"learning rate {rate:g} is typical for LoRA, but this recipe trains all weights",
             f"each weight moves by about the rate per step, and the model is {_width(context)} wide",
         )
@@ -78,9 +91,12 @@ def _width(context: Context) -> int:
     return width if isinstance(width, int) else 0
 
 
-def _finding(context: Context, message: str, because: str, is_certain: bool = False) -> Finding:
-    usual = "1e-5 to 1e-3 for an adapter" if context.has_section("lora") else "1e-6 to 1e-5 for all weights"
+def _finding(context: Context, key: str, message: str, because: str, is_certain: bool = False) -> Finding:
+    if context.has_section("lora"):
+        usual = "1e-5 to 1e-3 for an adapter"
+    else:
+        usual = "1e-5 to 1e-3 for supervised steps" if key == WARM else "1e-6 to 1e-5 for all weights"
     fix = f"learning_rate: {usual.partition(' for')[0]}"
     return context.finding(
-        message, RATE, [because, f"usual rates are {usual}"], fix=fix, severity="error" if is_certain else "warning"
+        message, key, [because, f"usual rates are {usual}"], fix=fix, severity="error" if is_certain else "warning"
     )
