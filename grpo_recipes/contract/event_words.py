@@ -3,8 +3,16 @@
 from collections.abc import Mapping
 
 from grpo_recipes.contract.metric_names import CLIPPED_RATIO
-from grpo_recipes.contract.metrics import Event, evaluation_text, number, of_set, reward_as_drawn, without_variance
-from grpo_recipes.contract.run_verdict import is_at_best, right_text
+from grpo_recipes.contract.metrics import (
+    Event,
+    evaluation_text,
+    is_at_best,
+    number,
+    of_set,
+    reward_as_drawn,
+    right_text,
+    without_variance,
+)
 
 GAP = "  "
 
@@ -97,8 +105,9 @@ def at_best_lines(event: Event) -> list[str]:
         return []
     if number(event, "step") != 0 or not is_at_best(event):
         return []
-    warning = f"warning: already at its best before training{of_set(event, ', ')}: {right_text(event)} are right"
-    return [f"{warning}; training can show no gain on them. Stop with Ctrl-C and use harder rows [VRD004]"]
+    when, training = ("after the warm start", "GRPO") if "warm_step" in event else ("before training", "training")
+    warning = f"warning: already at its best {when}{of_set(event, ', ')}: {right_text(event)} are right"
+    return [f"{warning}; {training} can show no gain on them. Stop with Ctrl-C and use harder rows [VRD004]"]
 
 
 _LINES = {

@@ -23,6 +23,8 @@ LEAST_ALIKE, MOST_ALIKE = 0.1, 0.5
 """The assumed range of the correlation between consecutive steps; real runs have 0 to 0.4."""
 OF_TRAINING = ("reward", MEAN_LENGTH, ENTROPY, KL, GROUPS_WITHOUT_VARIANCE)
 REWARDS = "rewards/"
+BEST = 0.995
+"""The share of right rows above which nothing is left to gain."""
 ROUNDED = 1e-6
 """The largest standard deviation that float32 gives to equal values, in their size."""
 LARGEST = 1 << 30
@@ -172,6 +174,22 @@ def _ends(interval: object) -> tuple[float, float] | None:
     ends = dict(zip(("low", "high"), interval, strict=True))
     low, high = number(ends, "low"), number(ends, "high")
     return None if low is None or high is None else (low, high)
+
+
+def is_at_best(evaluation: Mapping[str, object]) -> bool:
+    """Whether an evaluation leaves nothing to gain: all completions pass, or every reward of each row is 1."""
+    if (passed := number(mapping(evaluation, "pass_at"), "1")) is not None:
+        return passed >= BEST
+    # A mean of 1 means that all are right only if no row has more or less.
+    rewards = [reward for reward in figures_of(evaluation) if reward[0] in mapping(evaluation, "rewards")]
+    return bool(rewards) and all(value == 1 and ends == (1, 1) for _, value, ends in rewards)
+
+
+def right_text(evaluation: Mapping[str, object]) -> str:
+    """What is right in an evaluation at its best: "all 200 held-out rows"."""
+    rows, passed = number(evaluation, "count"), number(mapping(evaluation, "pass_at"), "1")
+    of = "held-out rows" if rows is None else f"{rows:.0f} held-out rows"
+    return f"all {of}" if passed in (None, 1) else f"{passed:.1%} of the completions of {of}"
 
 
 def trends(events: Iterable[Event]) -> dict[str, object]:

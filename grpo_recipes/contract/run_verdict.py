@@ -17,16 +17,16 @@ from grpo_recipes.contract.metrics import (
     constant_rewards,
     figure,
     figures_of,
+    is_at_best,
     is_mean_of_reward,
     mapping,
     mappings,
     number,
+    right_text,
 )
 from grpo_recipes.contract.run_record import WARM_START, RunRecord, of_each_set
 from grpo_recipes.contract.student_t import critical_t
 
-BEST = 0.995
-"""The share of right rows above which nothing is left to gain."""
 ERRORS, LEAST_CHANGE = 3.0, 0.01
 """The number of standard errors, and the relative size, that a change must exceed."""
 LONGER, LONGER_BY = 1.5, 10
@@ -72,22 +72,6 @@ class _Change(NamedTuple):
     @property
     def text(self) -> str:
         return f"{self.name} {self.now - self.by:.4g} -> {self.now:.4g}, {figure(self.by, self.ends, '+.3g')}"
-
-
-def is_at_best(evaluation: Mapping[str, object]) -> bool:
-    """Whether an evaluation leaves nothing to gain: all completions pass, or every reward of each row is 1."""
-    if (passed := number(mapping(evaluation, "pass_at"), "1")) is not None:
-        return passed >= BEST
-    # A mean of 1 means that all are right only if no row has more or less.
-    rewards = [reward for reward in figures_of(evaluation) if reward[0] in mapping(evaluation, "rewards")]
-    return bool(rewards) and all(value == 1 and ends == (1, 1) for _, value, ends in rewards)
-
-
-def right_text(evaluation: Mapping[str, object]) -> str:
-    """What is right in an evaluation at its best: "all 200 held-out rows"."""
-    rows, passed = number(evaluation, "count"), number(mapping(evaluation, "pass_at"), "1")
-    of = "held-out rows" if rows is None else f"{rows:.0f} held-out rows"
-    return f"all {of}" if passed in (None, 1) else f"{passed:.1%} of the completions of {of}"
 
 
 def verdicts(record: RunRecord) -> list[RunVerdict]:
@@ -146,7 +130,7 @@ def _of_set(record: RunRecord, on: str, known: Mapping[str, object], *, decides:
         main = next(moved, main)
     if main.way < 0:
         lines = [f"{reward.name} rose by {reward.by:.3g}" for reward in rose]
-        fix = "look at the completions in grpo-run report RUNDIR; use a smaller learning rate, or a larger grpo.beta"
+        fix = f"look at the completions in grpo-run report RUNDIR; {_nearer(record)}"
         yield RunVerdict("VRD003", "warning", f"worse than before{on}: {main.text}", tuple(lines), fix)
     elif main.way > 0:
         yield RunVerdict("VRD001", "good", f"better than before{on}: {main.text}", tuple(_choice(known)) * is_chosen)
@@ -279,7 +263,13 @@ def _of_drift(record: RunRecord, *, is_better: bool) -> Iterator[RunVerdict]:
     if reasons or is_wild:
         reasons += [f"entropy {first:.2g} -> {last:.2g} nats per token"] if is_wild else []
         text = f"drifted far from its start: {', '.join(reasons)}"
-        yield RunVerdict("VRD007", "warning", text, (), "a smaller training.learning_rate, or a larger grpo.beta")
+        yield RunVerdict("VRD007", "warning", text, (), _nearer(record))
+
+
+def _nearer(record: RunRecord) -> str:
+    """How a policy stays nearer to its start; grpo.beta above 0 cannot be combined with a warm start."""
+    other = "a larger grpo.beta" if record.warm_start is None else "a shorter warm_start"
+    return f"a smaller training.learning_rate, or {other}"
 
 
 def _ends(record: RunRecord, name: str) -> tuple[float, float]:

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from grpo_recipes.contract.metric_names import ENTROPY, GROUPS_WITHOUT_VARIANCE, MEAN_LENGTH
-from grpo_recipes.contract.metrics import trends
+from grpo_recipes.contract.metrics import is_at_best, trends
 from grpo_recipes.contract.run_record import RunRecord
-from grpo_recipes.contract.run_verdict import is_at_best, verdicts
+from grpo_recipes.contract.run_verdict import verdicts
 from grpo_recipes.explain.verdict_meanings import MEANINGS
 
 STEPS = 40
@@ -237,6 +237,12 @@ def test_each_phase_has_its_change() -> None:
     record, _ = CASES["better, after a warm start"]
     text = "by phase: reward warm start +0.2 [+0.1, +0.3], GRPO +0.125 [+0.05, +0.2]"
     assert [verdict.text for verdict in verdicts(record)][1:] == [text]
+
+
+@pytest.mark.parametrize(("warm", "other"), [(None, "a larger grpo.beta"), ({"step": 5}, "a shorter warm_start")])
+def test_no_penalty_is_suggested_after_a_warm_start(warm: Any, other: str) -> None:
+    (worse,) = verdicts(run(evaluation=held_out(*FELL), warm_start=warm))
+    assert worse.fix.endswith(f"; a smaller training.learning_rate, or {other}")
 
 
 def test_a_verdict_says_which_of_several_sets_it_is_of() -> None:

@@ -493,6 +493,9 @@ def test_that_nothing_can_be_gained_is_said_of_the_set_that_decides() -> None:
     _, warning = event_lines(event)
     assert warning.startswith("warning: already at its best before training, easy: all 9 held-out rows are right")
     assert len(event_lines({**event, "decides": False})) == 1
+    _, warning = event_lines({**event, "warm_step": 5})
+    assert warning.startswith("warning: already at its best after the warm start, easy: all 9 held-out rows are right")
+    assert "; GRPO can show no gain on them." in warning
 
 
 def test_the_screen_shows_the_set_that_decides() -> None:
