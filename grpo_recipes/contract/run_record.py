@@ -41,7 +41,8 @@ class RunRecord:
     "change_since_warm_start", with intervals}.
     vllm_server: {"restarts"}: each with time, step and how the server died; None without a server.
     metrics: figures of the whole run. trend: {"first", "last", "error", "steps"} of each figure; see run_verdict.py.
-    final, checkpoint: folders, relative to the run folder or absolute. final_step: the step whose weights are in final.
+    final, checkpoint: folders, relative to the run folder or absolute. final_step: the step whose weights are in final,
+    0 for the warm start's.
     memory: by the phase of a plan's memory, and "evaluation", the most bytes of any process, and of the first one alone
     until the training ends: {"measured", "reserved": by torch of a GPU, "estimated": by the plan, "counter": what
     measured}; see worker/memory/phase_peaks.py.
@@ -208,6 +209,11 @@ WARM_START, WARM_STEP = "warm_start", "warm_step"
 def warm_start_file(name: str) -> str:
     """The file of a run folder with a set's completions after the warm start."""
     return f"evaluation/{name}{'-' if name else ''}warm-start.jsonl"
+
+
+def step_text(step: object) -> str:
+    """The step of trained weights, in words; step 0 is the end of the warm start."""
+    return "the warm start" if step == 0 else f"step {step}"
 
 
 ON_OUT_OF_MEMORY = "training.on_out_of_memory"

@@ -200,6 +200,8 @@ def _of_phases(record: RunRecord) -> Iterator[RunVerdict]:
             main = "pass@1" if "pass@1" in by else "reward"
             if main in by:
                 parts.append(f"{phase} {figure(by[main][0], by[main][1], '+.3g')}")
+        if parts and record.final_step == 0:
+            parts.append("GRPO nothing better, so final/ has the model of the warm start")
         if parts:
             yield RunVerdict("VRD013", "note", f"by phase{f' on {name}' if name else ''}: {main} {', '.join(parts)}")
 

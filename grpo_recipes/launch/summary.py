@@ -26,6 +26,7 @@ from grpo_recipes.contract.run_record import (
     deciding_set,
     launches_text,
     of_each_set,
+    step_text,
     time_shares,
     warm_start_text,
 )
@@ -211,7 +212,7 @@ def _rows_of_set(record: RunRecord, name: str, known: Mapping[str, object]) -> l
         if not event or (when == "best" and not _is_of_best(record)):
             continue
         decides = deciding_set(record.evaluation)
-        step = {"best": f", step {event.get('step')}", "blanked": ", with grey images"}.get(when, "")
+        step = {"best": f", {step_text(event.get('step'))}", "blanked": ", with grey images"}.get(when, "")
         step += f", chosen by {decides}" if when == "best" and name != decides else ""
         rows.append(("held out", f"{head}{words}{evaluation_text(event)}{step}"))
         if (changed := change_text(event)) is not None:
@@ -250,7 +251,7 @@ def _one_line(value: object) -> str:
 
 
 def _place_rows(record: RunRecord) -> list[tuple[str, str]]:
-    of_step = f", of step {record.final_step}, the best evaluation" if _is_of_best(record) else ""
+    of_step = f", of {step_text(record.final_step)}, the best evaluation" if _is_of_best(record) else ""
     rows = []
     if record.final:
         rows.append(("adapter" if _is_adapter(record.final) else "model", f"{_unbroken(record.final)}{of_step}"))

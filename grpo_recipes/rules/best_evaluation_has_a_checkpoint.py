@@ -3,7 +3,8 @@
 `keep_best` selects the checkpoint of the best evaluation, so each evaluation needs a checkpoint. Without save_steps in
 the recipe, it follows every_steps. A checkpoint is exact only once a generation's completions are used up; one that is
 due earlier is delayed, and would then belong to a later step than the evaluation. `stop_after` counts evaluations
-during training. `push_to_hub` uploads what the trainer holds, the model of the last step.
+during training. The evaluation after a warm start counts for both, and has its checkpoint. `push_to_hub` uploads what
+the trainer holds, the model of the last step.
 """
 
 from collections.abc import Iterator
@@ -47,7 +48,8 @@ def _too_few(context: Context, every: int) -> Iterator[Finding]:
     if bound is None:
         return
     steps, origin = bound
-    number = -(-steps // every)
+    warms_up = context.has_section("warm_start") and context.value("evaluation.at_start") is True
+    number = -(-steps // every) + warms_up
     because = [f"{steps} steps ({origin}), every_steps {every} ({context.origin(EVERY)})"]
     fix = "a smaller every_steps, or more steps"
     if context.value(KEEP) is True and number == 1:

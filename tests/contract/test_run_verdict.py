@@ -239,6 +239,15 @@ def test_each_phase_has_its_change() -> None:
     assert [verdict.text for verdict in verdicts(record)][1:] == [text]
 
 
+def test_a_warm_start_that_stays_the_best_is_said() -> None:
+    known = in_phases((0.1, 0.3), (-0.3, -0.1))
+    evaluation = {**known, "best": {**known["warm_start"], "change": known["warm_start"]["change"]}}
+    *_, phases = verdicts(run(evaluation=evaluation, final_step=0))
+    assert phases.text.endswith(
+        "warm start +0.2 [+0.1, +0.3], GRPO nothing better, so final/ has the model of the warm start"
+    )
+
+
 @pytest.mark.parametrize(("warm", "other"), [(None, "a larger grpo.beta"), ({"step": 5}, "a shorter warm_start")])
 def test_no_penalty_is_suggested_after_a_warm_start(warm: Any, other: str) -> None:
     (worse,) = verdicts(run(evaluation=held_out(*FELL), warm_start=warm))

@@ -483,6 +483,13 @@ def test_the_summary_says_which_set_chose_the_step() -> None:
     ]
 
 
+def test_the_summary_names_the_warm_start_whose_model_is_the_best() -> None:
+    known = {"best": {"step": 0, "warm_step": 5, "reward": 0.5}}
+    shown = summary(RunRecord(status="completed", step=6, final="final", final_step=0, evaluation=known))
+    assert "  model       final, of the warm start, the best evaluation" in shown
+    assert "best:   reward 0.5, the warm start" in shown
+
+
 NAMES = ("easy", "hard")
 RIGHT_OF_NINE = {"rows": 9, "right_before": 3, "right_after": 6}
 EXAMPLE = {"prompt": "1+2=", "before": "4", "after": "3"}

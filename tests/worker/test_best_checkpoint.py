@@ -130,6 +130,46 @@ def test_a_training_without_a_better_evaluation_ends_early_and_stays_ended(
     assert weights(again) == weights(whole.folder)
 
 
+def test_the_model_of_a_warm_start_can_be_the_best(
+    peaked: Callable[..., Changes], trained: Train, tmp_path: Path
+) -> None:
+    falls = PEAK.replace("abs(trainer_state.global_step - 4)", "trainer_state.global_step")
+    warm = {
+        "steps": 2,
+        "answer": "{{ answer }}",
+        "learning_rate": 1e-3,
+        "lr_scheduler_type": "linear",
+        "warmup_steps": 0,
+    }
+    plan = peaked(at_start=True, stop_after=2) | {"warm_start": warm}
+    plan["rewards"][0]["sha256"] = hashlib.sha256(falls.encode()).hexdigest()
+    (tmp_path / "whole").mkdir()
+    done = trained(plan, user={"mine.py": falls}, folder=tmp_path / "whole")
+
+    assert done.exit_code == 0, done.output
+    assert (done.record["step"], done.record["final_step"]) == (4, 0)
+    assert (
+        done.record["message"]
+        == "ended early, at step 4 of 8: 2 evaluations and none better than that of the warm start"
+    )
+    known = done.record["evaluation"]
+    assert (known["chosen_from"], known["best"]["warm_step"]) == ([0, 2, 4], 2)
+    assert known["cross_validated"]["steps"] == [0, 0]
+    assert weights(done.folder) == of_checkpoint(done.folder, 0) != of_checkpoint(done.folder, 4)
+    assert sorted(path.name for path in (done.folder / "checkpoints").iterdir()) == ["checkpoint-0", "checkpoint-4"]
+    card = (done.folder / "final" / "README.md").read_text()
+    assert "It is the model of the warm start, the best one on held-out rows." in card
+
+    for step in (0, 4):
+        again = killed_after(done.folder, step, tmp_path / f"again-{step}")
+        shutil.rmtree(again / "evaluation")
+        shutil.copytree(done.folder / "evaluation", again / "evaluation")
+        same = trained(plan, user={"mine.py": falls}, folder=again, resume=True)
+        assert same.exit_code == 0, same.output
+        assert (same.record["final_step"], same.record["evaluation"]["chosen_from"]) == (0, [0, 2, 4])
+        assert weights(again) == weights(done.folder)
+
+
 def test_several_completions_of_each_held_out_row_leave_the_weights_as_they_are(
     whole: Trained, peaked: Callable[..., Changes], trained: Train
 ) -> None:

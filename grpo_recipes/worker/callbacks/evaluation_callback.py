@@ -14,7 +14,7 @@ from grpo_recipes.contract.event_words import evaluation_line, event_lines
 from grpo_recipes.contract.files.bounded_json import parse_json
 from grpo_recipes.contract.files.folder_files import make_folder, read_bytes, write_whole
 from grpo_recipes.contract.plan import Plan
-from grpo_recipes.contract.run_record import OTHERS, WARM_START, evaluation_file, warm_start_file
+from grpo_recipes.contract.run_record import OTHERS, WARM_START, evaluation_file, step_text, warm_start_file
 from grpo_recipes.contract.secrets.redact import redact_value
 from grpo_recipes.worker._shared.inputs import IMAGES
 from grpo_recipes.worker._shared.metrics import MetricsLog
@@ -150,7 +150,8 @@ class EvaluationCallback(TrainerCallback):  # type: ignore[misc]
         with self._peaks.during("evaluation"):
             judged = evaluate(self._trainer, plan, rows, self._on_batch)
         figures = {"step": step, **summary(judged, plan)}
-        is_warm, is_of_training = moment == WARM_START, step > self._begun_at
+        is_warm = moment == WARM_START
+        is_of_training = is_warm or step > self._begun_at
         figures |= {"warm_step": self._warm_steps} if is_warm else {}
         if index == 0:
             is_better = is_of_training and self._best.is_better(figures)
@@ -205,11 +206,10 @@ class EvaluationCallback(TrainerCallback):  # type: ignore[misc]
 
     def _cross_validate(self) -> dict[str, Any] | None:
         """Measures the chosen step on rows that did not choose it; None without a choice, or if files are gone."""
-        read = {
-            step: _read_rows(self._run_folder, evaluation_file(self._how.name, step))
-            for step in (0, *self._best.chosen_from)
-        }
-        before = read.pop(0)
+        name, steps = self._how.name, self._best.chosen_from
+        before = _read_rows(self._run_folder, evaluation_file(name, 0))
+        files = {step: evaluation_file(name, step) if step else warm_start_file(name) for step in steps}
+        read = {step: _read_rows(self._run_folder, file) for step, file in files.items()}
         evaluations = {step: judged for step, judged in read.items() if judged is not None}
         if len(evaluations) < max(2, len(read)):
             return None
@@ -241,10 +241,11 @@ BEST, SINCE, CHOSEN_FROM = "best", "evaluations_since_best", "chosen_from"
 
 
 class BestEvaluation:
-    """The best evaluation after a step, by held-out reward; the first of equal ones. All ranks get the same result.
+    """The best evaluation of trained weights, by held-out reward; the first of equal ones. All ranks get the same.
 
-    known: run.json's evaluations at the checkpoint that the run resumes from, {} for a new run. step: of the best one,
-    None before the first with a reward. since: evaluations after it. chosen_from: the steps that were compared.
+    The one after a warm start is that of step 0. known: run.json's evaluations at the checkpoint that the run resumes
+    from, {} for a new run. step: of the best one, None before the first with a reward. since: evaluations after it.
+    chosen_from: the steps that were compared.
     """
 
     def __init__(self, known: Mapping[str, Any]) -> None:
@@ -275,5 +276,5 @@ class BestEvaluation:
         if stop_after is None or self.since < stop_after:
             return None
         times = "one evaluation" if self.since == 1 else f"{self.since} evaluations"
-        than = "with a reward" if self.step is None else f"better than that of step {self.step}"
+        than = "with a reward" if self.step is None else f"better than that of {step_text(self.step)}"
         return f"ended early, at step {step} of {max_steps}: {times} and none {than}"

@@ -15,7 +15,7 @@ from grpo_recipes.contract.files.bounded_json import parse_json, read_json
 from grpo_recipes.contract.files.folder_files import read_bytes, remove, write_whole
 from grpo_recipes.contract.metric_names import CLIPPED_RATIO, ENTROPY, KL, MEAN_LENGTH, REWARD_STD
 from grpo_recipes.contract.metrics import evaluation_text, figure, figures_of, reward_as_drawn
-from grpo_recipes.contract.run_record import OTHERS, RunRecord, of_each_set, read_record
+from grpo_recipes.contract.run_record import OTHERS, RunRecord, of_each_set, read_record, step_text
 from grpo_recipes.contract.run_verdict import verdicts
 from grpo_recipes.contract.secrets.redact import redact_value
 
@@ -208,7 +208,7 @@ def _training_text(summary: Mapping[str, Any]) -> str:
     where = f"{world['num_processes']} process{'' if world['num_processes'] == 1 else 'es'} on {world['device']}"
     text = f"{what} trained with GRPO{steps} ({where}, strategy {world['strategy']}) by grpo-run from the recipe below."
     return (
-        f"{text} It is the model of step {summary['final_step']}, the best one on held-out rows."
+        f"{text} It is the model of {step_text(summary['final_step'])}, the best one on held-out rows."
         if _is_best(summary)
         else text
     )
@@ -264,7 +264,7 @@ def _held_out(summary: Mapping[str, Any]) -> list[str]:
 
 def _table_of_set(summary: Mapping[str, Any], name: str, evaluation: Mapping[str, Any]) -> list[str]:
     heads = {"before": "before training", "warm_start": "after the warm start", "after": "after training"}
-    heads["best"] = f"step {summary.get('final_step')}"
+    heads["best"] = step_text(final) if (final := summary.get("final_step")) else heads["warm_start"]
     moments = [moment for moment in heads if moment in evaluation and (moment != "best" or _is_best(summary))]
     if not moments:
         return []
