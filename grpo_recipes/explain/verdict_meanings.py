@@ -9,14 +9,16 @@ MEANINGS = {
     "VRD003": "Worse than before: the held-out figure fell, and its interval excludes 0. The rewards may favour"
     " something other than what they should teach, or the learning rate is too high.",
     "VRD004": "Already at its best before training: at step 0 every reward of each held-out row was 1, or 99.5 % of the"
-    " completions passed, so no training could show a gain. Harder rows can.",
+    " completions passed, so no training could show a gain. Harder rows can. A run also warns if that is so after its"
+    " warm start.",
     "VRD005": "The training reward rose and the held-out figure did not, and its interval excludes such a rise:"
     " the model learned the training rows, or an answer that is rewarded without solving the task. The completions"
     " with the highest rewards show which.",
     "VRD006": "Completions grew by half, and the training reward did not rise: the model learned to write"
     " more. A limit, an overlong penalty or a length reward ends that.",
     "VRD007": "The policy drifted far from its start: entropy or KL left the range of its guard, or entropy more than"
-    " doubled without reward. A smaller learning rate or a larger beta keeps it near.",
+    " doubled without reward. A smaller learning rate keeps it near, or a larger beta, or after a"
+    " warm start fewer steps of it.",
     "VRD008": "Rewards contradict each other: on the same rows one rose and a different one fell, both beyond noise."
     " Their weights decide which one wins.",
     "VRD009": "There is no held-out score both before and after training, so only the training reward is known: it"
@@ -29,5 +31,6 @@ MEANINGS = {
     " nothing. A score that stays 0 was never earned, for example because its pattern or column never fits; a penalty"
     " that stays 0 was never incurred, which may be right.",
     "VRD013": "What each phase brought on held-out rows: the warm start since step 0, and GRPO since the warm start,"
-    " each with its interval. A phase whose interval contains 0 brought nothing that these rows can show.",
+    " each with its interval. A phase whose interval contains 0 brought nothing that these rows can show."
+    " With `keep_best`, `final/` may have the model of the warm start.",
 }

@@ -15,8 +15,8 @@ class WarmStartSection(Section):
     """Optimizer steps."""
     answer: Word
     """Jinja2 template of a row's gold answer, e.g. "{{ answer }}": what the model shall write after the prompt, without
-    the end of its turn, which is added. Rows whose answer generation could not give, because it is too long or ends
-    early, are left out, and the run names them.
+    the end of its turn, which is added. Rows whose answer generation could not give, because it is too long, too
+    short or ends early, are left out, and the run names them.
     """
     learning_rate: PositiveFloat
     """Peak learning rate of these steps, e.g. 1e-4 for an adapter, 2e-5 for all weights; GRPO's is usually far lower.
