@@ -1,6 +1,5 @@
 """Two processes train together, with the global batch of one, or the run is stopped."""
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,6 +10,7 @@ from worker_runs import (
     Changes,
     events,
     launch,
+    launch_deepspeed,
     lora_numbers,
     plan_of,
     planned_reward,
@@ -30,16 +30,6 @@ machine_rank: 0
 main_process_port: 0
 use_cpu: true
 mixed_precision: "no"
-"""
-ZERO3_YAML = """\
-compute_environment: LOCAL_MACHINE
-distributed_type: DEEPSPEED
-num_machines: 1
-num_processes: 2
-machine_rank: 0
-main_process_port: 0
-use_cpu: true
-deepspeed_config: {deepspeed_config_file: deepspeed.json, zero3_init_flag: true}
 """
 ZERO3 = {
     "train_batch_size": "auto",
@@ -116,9 +106,8 @@ def test_sharded_weights_are_trained_counted_evaluated_and_the_best_handed_over(
         trainable_parameters=lora_numbers(LORA["r"]),
     )
     folder = make_run(plan, user={"own.py": FALLING})
-    (folder / "deepspeed.json").write_text(json.dumps(ZERO3))
 
-    exit_code, output = launch(folder, ZERO3_YAML)
+    exit_code, output = launch_deepspeed(folder, ZERO3)
 
     assert exit_code == 0, output
     end = record(folder)
@@ -144,9 +133,8 @@ def test_an_output_layer_of_its_own_is_trained_in_shards(
     arguments = {"per_device_train_batch_size": 8, "max_steps": 1}
     plan = for_two(plan_of(tmp_path, sums, arguments=arguments, shims={"deepspeed_shm": True}), deepspeed_stage=3)
     folder = make_run(plan)
-    (folder / "deepspeed.json").write_text(json.dumps(ZERO3))
 
-    exit_code, output = launch(folder, ZERO3_YAML)
+    exit_code, output = launch_deepspeed(folder, ZERO3)
 
     assert exit_code == 0, output
     assert "generate draws from the policy" in output

@@ -12,7 +12,18 @@ from typing import Any
 import pytest
 from resumed_runs import killed_after, of_checkpoint, trained_lines, weights
 from safetensors.torch import load_file
-from worker_runs import Changes, Trained, environment, events, launch, planned_data, planned_world, record, start, train
+from worker_runs import (
+    Changes,
+    Trained,
+    environment,
+    events,
+    launch_deepspeed,
+    planned_data,
+    planned_world,
+    record,
+    start,
+    train,
+)
 
 pytestmark = pytest.mark.stack
 
@@ -162,18 +173,6 @@ def test_two_processes_take_the_steps_of_one(make_plan: Make, trained: Train, tm
     assert weights(again) == weights(whole.folder) != {}
 
 
-ZERO_YAML = """\
-compute_environment: LOCAL_MACHINE
-distributed_type: DEEPSPEED
-num_machines: 1
-num_processes: 2
-machine_rank: 0
-main_process_port: 0
-use_cpu: true
-deepspeed_config: {deepspeed_config_file: deepspeed.json, zero3_init_flag: %s}
-"""
-
-
 @pytest.mark.parametrize("stage", [2, 3])
 @pytest.mark.usefixtures("warm")
 def test_sharded_processes_take_the_steps_of_one(
@@ -209,8 +208,7 @@ def launch_sharded(stage: int, folder: Path) -> None:
     auto = ("train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps", "gradient_clipping")
     whole = {"stage3_param_persistence_threshold": 0, "stage3_gather_16bit_weights_on_model_save": True}
     how = {**dict.fromkeys(auto, "auto"), "zero_optimization": {"stage": stage, **(whole if stage == 3 else {})}}
-    (folder / "deepspeed.json").write_text(json.dumps(how))
-    exit_code, output = launch(folder, ZERO_YAML % ("true" if stage == 3 else "false"))
+    exit_code, output = launch_deepspeed(folder, how)
     assert exit_code == 0, output
 
 

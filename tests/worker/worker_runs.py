@@ -260,6 +260,24 @@ def launch(folder: Path, accelerate_yaml: str) -> tuple[int, str]:
     return done.returncode, done.stdout
 
 
+DEEPSPEED_YAML = """\
+compute_environment: LOCAL_MACHINE
+distributed_type: DEEPSPEED
+num_machines: 1
+num_processes: 2
+machine_rank: 0
+main_process_port: 0
+use_cpu: true
+deepspeed_config: {deepspeed_config_file: deepspeed.json, zero3_init_flag: %s}
+"""
+
+
+def launch_deepspeed(folder: Path, how: Changes) -> tuple[int, str]:
+    """Runs two processes of the worker with this configuration of DeepSpeed to their end: exit code and output."""
+    (folder / "deepspeed.json").write_text(json.dumps(how))
+    return launch(folder, DEEPSPEED_YAML % str(how["zero_optimization"]["stage"] == 3).lower())
+
+
 def events(folder: Path, kind: str) -> list[Changes]:
     """The lines of metrics.jsonl of one kind."""
     lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
