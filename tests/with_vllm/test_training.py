@@ -89,3 +89,18 @@ def _with_two_letters_exchanged(model: Path) -> Path:
     vocabulary["a"], vocabulary["b"] = vocabulary["b"], vocabulary["a"]
     path.write_text(json.dumps(tokenizer), encoding="utf-8")
     return model
+
+
+def test_it_samples_from_what_a_warm_start_trained(model: Path, tmp_path: Path) -> None:
+    """Before the first step vLLM has answered held-out rows with the untrained weights, at the same step 0."""
+    (tmp_path / "held_out.jsonl").write_text('{"question": "i"}\n{"question": "j"}\n')
+    more = {
+        "warm_start": {"steps": 40, "answer": "7{{ question }}", "learning_rate": 1e-2},
+        "evaluation": {"path": str(tmp_path / "held_out.jsonl"), "at_start": True, "generated_by": "vllm"},
+    }
+    record, steps = train(tmp_path, model, COLOCATE, more)
+    known = record["evaluation"]
+    assert known["before"]["reward"] < 0.5 < 0.9 < known["warm_start"]["reward"]
+    assert steps[0]["reward"] > 0.9
+    assert steps[0][APART] < 1e-5
+    assert proofs(record)["PRF010"]["ok"] is True
