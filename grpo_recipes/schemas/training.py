@@ -290,8 +290,8 @@ class EvaluationSection(Section):
     needs it.
     """
     keep_best: bool = False
-    """Keep the checkpoint with the best held-out reward after a step, whatever save_total_limit says, and use it as
-    `final/`. A checkpoint is written at each evaluation.
+    """Keep the checkpoint with the best held-out reward after a step or a warm start, whatever save_total_limit says,
+    and use it as `final/`. A checkpoint is written at each evaluation.
     """
     stop_after: PositiveInt | None = None
     """Stop the training after this many evaluations without a better held-out reward. null: train all steps."""
