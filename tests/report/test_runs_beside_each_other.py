@@ -199,6 +199,15 @@ def test_the_table_fits_and_drops_what_matters_least(width: int, tmp_path: Path)
     assert len({line.split()[0] for line in lines}) == 4
 
 
+def test_a_pipe_gets_the_columns_that_fit(tmp_path: Path, grpo_run: Callable) -> None:
+    for number in range(2):
+        values = {f"trl.a_long_name_{place}": f"{number} and a system prompt {'word ' * 50}" for place in range(18)}
+        made(tmp_path / f"run-{number}", values, DONE)
+    answer = grpo_run("runs", str(tmp_path))
+    assert all(len(line) <= 120 for line in answer.out.splitlines())
+    assert "not shown, but in --json: " in answer.err
+
+
 @pytest.mark.parametrize("width", [160, 80, 60, 30])
 def test_a_verdict_stays_where_the_terminal_is_narrow(width: int, tmp_path: Path) -> None:
     change = {"from_step": 0, "reward": 0.5, "intervals": {"reward": [0.4, 0.6]}}

@@ -12,6 +12,8 @@ from grpo_recipes.contract.findings.wording import join_items
 from grpo_recipes.contract.secrets.redact import redact
 
 DEFAULT = "runs"
+PIPED_WIDTH = 120
+"""Columns of text in a pipe or a file, which people read, too; programs use --json."""
 NAMED = 4
 """Columns that are only named if the terminal is too narrow for them."""
 
@@ -64,7 +66,7 @@ def runs(folder: str, sort: str, reverse: bool, filters: tuple[str, ...], as_jso
         click.echo(redact(runs_json(listing, shown, keys)))
         return EXIT_DONE
     if shown:
-        width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+        width = shutil.get_terminal_size().columns if sys.stdout.isatty() else PIPED_WIDTH
         table = runs_table(shown, keys, width)
         click.echo(redact(table.text), nl=False)
         if table.left_out:

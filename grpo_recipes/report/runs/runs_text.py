@@ -42,8 +42,8 @@ class _Column(NamedTuple):
     is_figure: bool = True
 
 
-def runs_table(runs: Sequence[ListedRun], keys: Sequence[str], width: int | None) -> Table:
-    """A line for each run, with the columns that fit the width; None fits all."""
+def runs_table(runs: Sequence[ListedRun], keys: Sequence[str], width: int) -> Table:
+    """A line for each run, with the columns that fit the width."""
     headings = _headings(keys)
     values = [
         _Column(headings[key], [_cell(key, run) for run in runs], 3 if index == 0 else 6 + index, is_figure=False)
@@ -63,17 +63,17 @@ def runs_table(runs: Sequence[ListedRun], keys: Sequence[str], width: int | None
         *values,
     ]
     left_out = [headings[key] for key in keys[_MOST_KEYS:]]
-    if width is not None and _width(columns) > width:
+    if _width(columns) > width:
         # Only a completed run has a verdict, so one column suffices for both.
         ends = [state.replace("completed", verdict, 1) for state, verdict in zip(states, verdicts, strict=True)]
         ends = [end if run.verdict else state for run, state, end in zip(runs, states, ends, strict=True)]
         columns = [column._replace(cells=ends) if column.heading == "status" else column for column in columns]
         columns = [column for column in columns if column.heading != "verdict"]
-    while width is not None and len(columns) > 2 and _width(columns) > width:
+    while len(columns) > 2 and _width(columns) > width:
         least = max(columns, key=lambda column: column.rank)
         columns.remove(least)
         left_out.insert(0, least.heading)
-    if width is not None and (over := _width(columns) - width) > 0:
+    if (over := _width(columns) - width) > 0:
         room = max(_SHORTEST_NAME, _wide(columns[0]) - over)
         columns[0] = columns[0]._replace(cells=[_shorten(cell, room) for cell in columns[0].cells])
     rows = zip(*([column.heading, *column.cells] for column in columns), strict=True)
