@@ -3,6 +3,7 @@
 import gc
 import json
 import os
+import shlex
 import shutil
 import sys
 from collections.abc import Callable, Sequence
@@ -113,9 +114,16 @@ def start_new_run(ready: Ready, options: RunOptions, view: "View", restart: Rest
     """Writes a new run folder and, without --dry-run, starts it; returns the exit code."""
     if options.dry_run:
         folder = _complete_and_write(_shorten_if_smoke(ready.plan, options), options.out, ready, is_code_pinned=False)
-        click.echo(redact(json.dumps({"folder": folder}) if options.as_json else folder))
+        print_dry_run(folder, f"{shlex.quote(folder)} --resume", options)
         return EXIT_DONE
     return launch_run(*create_run(ready, options, options.out), as_json=options.as_json, view=view, restart=restart)
+
+
+def print_dry_run(folder: str, words: str, options: RunOptions) -> None:
+    """Prints the folder that --dry-run wrote, and on stderr the command that starts it. words: of that command."""
+    click.echo(redact(json.dumps({"folder": folder}) if options.as_json else folder))
+    where = " on the machine of --target" if options.target is not None else ""
+    click.echo(redact(f"nothing was started; next{where}: grpo-run {words}"), err=True)
 
 
 def create_run(ready: Ready, options: RunOptions, out: str | None) -> tuple[Plan, str]:

@@ -34,6 +34,14 @@ def test_an_interrupted_run_is_not_begun_again_beside_itself(tmp_path: Path, grp
     assert grpo_run(str(run), "--dry-run", "--out", str(tmp_path / "again")).code == 0
 
 
+@pytest.mark.parametrize("slurm", [[], ["--set", "launch={engine: slurm, gpus_per_node: 0}"]], ids=["here", "slurm"])
+def test_a_dry_run_ends_with_the_command_that_starts_it(tmp_path: Path, grpo_run: Callable, slurm: list[str]) -> None:
+    run = tmp_path / "a run"
+    answer = grpo_run(str(make_project(tmp_path / "a") / "recipe.yaml"), "--dry-run", "--out", str(run), *slurm)
+    assert (answer.code, answer.out) == (0, f"{run}\n"), answer.err
+    assert answer.err.endswith(f"nothing was started; next: grpo-run '{run}' --resume\n")
+
+
 @pytest.mark.parametrize("status", ["completed", "failed", "stopped"])
 def test_a_run_that_ended_gets_a_new_folder_beside_it(tmp_path: Path, grpo_run: Callable, status: str) -> None:
     run = _ended(make_project(tmp_path / "a"), grpo_run, status)

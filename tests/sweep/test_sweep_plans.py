@@ -34,6 +34,7 @@ def plan_in(folder: Path) -> Plan:
 def test_each_run_is_the_one_that_set_would_make(grpo_run: Callable, tmp_path: Path) -> None:
     answer = grpo_run("sweep", QUICKSTART, *RATES, "--seeds", "2", *TARGET, "--dry-run", "--out", "swept")
     assert (answer.code, answer.out) == (0, f"{tmp_path / 'swept'}\n"), answer.err
+    assert answer.err.endswith(f"; next on the machine of --target: grpo-run sweep {tmp_path / 'swept'}\n")
     sweep = read_sweep("swept")
     assert [run.name for run in sweep.runs] == [
         f"learning_rate-{rate}-seed-{seed}" for seed in (42, 43) for rate in ("1e-3", "2e-3", "0.002")

@@ -1,14 +1,14 @@
 """`grpo-run sweep RECIPE`: runs of a recipe with different values and seeds. SWEEPDIR: continues them."""
 
-import json
 import os
+import shlex
 from datetime import UTC, datetime
 from typing import Any
 
 import click
 
 from grpo_recipes.cli.completion import files, keys_to_set
-from grpo_recipes.cli.launching import allow_code_option
+from grpo_recipes.cli.launching import allow_code_option, print_dry_run
 from grpo_recipes.cli.options import RunOptions, recipe_options
 from grpo_recipes.contract.exits import EXIT_DONE, EXIT_NOT_STARTED, Refusal
 from grpo_recipes.contract.findings.findings_text import findings_text
@@ -114,6 +114,6 @@ def sweep(
     with busy("writing the run folders"):
         folder = write_sweep(planned.sweep, planned.ready, out, is_code_pinned=not asked.dry_run)
     if asked.dry_run:
-        click.echo(redact(json.dumps({"folder": folder}) if asked.as_json else folder))
+        print_dry_run(folder, f"sweep {shlex.quote(folder)}", asked)
         return EXIT_DONE
     return go_on(folder, asked.allowed, as_json=asked.as_json)
