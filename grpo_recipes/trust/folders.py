@@ -154,6 +154,8 @@ def _of_folders(missing: Sequence[CodePart], files: Sequence[str]) -> list[str]:
     notes = [f"the recipe's folder needs consent again: {because}" for because in shared]
     if not is_own and not shared and _has_own_code(others):
         notes = ["`here` instead of a sha256 allows a folder that only you can write, also after edits"]
+    elif is_own and _has_own_code(others):
+        notes = [f"`--allow-code here` allows the code below {' and '.join(folder.path for folder in own)}, no other"]
     _refuse(others, notes)
     _remember(own[0], {part.sha256 for part in covered})
     return [

@@ -116,7 +116,9 @@ def test_code_elsewhere_is_not_that_of_the_folder(recipe: Path, tmp_path: Path) 
     other = _part(tmp_path / "other/r.py", "one")
     recipe.with_name("r.py").symlink_to("../other/r.py")
     for part in (other, CodePart(other.kind, str(recipe.with_name("r.py")), other.sha256)):
-        with pytest.raises(Refusal, match="not allowed to run yet"):
+        with pytest.raises(
+            Refusal, match=f"(?s)not allowed to run yet.*allows the code below {recipe.parent}, no other"
+        ):
             consent([part], HERE, [str(recipe)])
 
 
