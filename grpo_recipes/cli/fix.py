@@ -81,7 +81,7 @@ def _changes(made: Fixes, before: Resolution) -> list[str]:
 
 
 def _counts(made: Fixes, *, is_written: bool) -> str:
-    done = "fixed" if is_written else "can be fixed; --write applies the fixes"
+    done = "fixed" if is_written else "can be fixed: --fix shows the change, --fix --write writes it"
     parts = [f"{len(made.fixed)} {done}"]
     if made.suggested:
         rules = ",".join(_rules(made.suggested))

@@ -42,6 +42,7 @@ def test_the_diff_is_printed_and_nothing_is_written(grpo_run: Callable, recipe: 
     assert answer.code == 2
     assert "-    num_generations: 1   # too few" in answer.out
     assert "+lora: {r: 16, lora_alpha: 32}" in answer.out
+    assert "2 can be fixed: --fix shows the change, --fix --write writes it; 1 left" in answer.err
     assert recipe.read_text() == RECIPE
 
 

@@ -44,11 +44,12 @@ class _Validate(click.Command):
 @click.option(
     "--fix",
     is_flag=True,
-    help="Print the safe fixes of errors and warnings as a diff instead. Fixes that replace, remove or add a value "
-    "are suggestions: --fix=suggested applies them too, --fix=BAT001,LRA003 only those of these rules.",
+    help="Print the safe fixes of errors and warnings as a diff instead; --fix --write writes them. Fixes that "
+    "replace, remove or add a value are suggestions: --fix=suggested includes them, --fix=BAT001,LRA003 only those of "
+    "these rules.",
 )
 @click.option("--asked", "rules", hidden=True)
-@click.option("--write", is_flag=True, help="With --fix: write them into the recipe, keeping comments and layout.")
+@click.option("--write", is_flag=True, help="With --fix: write the fixes into the recipe, keeping comments and layout.")
 def validate(
     recipes: tuple[str, ...],
     form: str,
