@@ -95,6 +95,7 @@ ALLOWED = {
     ("rules", "rewards.catalog"): "reads the sources of the shipped rewards, and calls one with its options alone",
     ("rules", "rewards.ranges"): "what a reward can give, next to the rewards",
     ("resolve.planning", "rewards.catalog"): "which options of a reward the longest completion sets",
+    ("report.html", "rewards.ranges"): "the same for the bands of its charts",
     ("sweep", "rewards.ranges"): "reads the limits of the shipped rewards, which it does not import",
     ("schemas.export", "rewards.catalog"): "reads the sources of the shipped rewards, which it does not import",
 }

@@ -1,8 +1,13 @@
 """The lowest and highest value that each shipped reward can give."""
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from grpo_recipes.rewards.catalog import shipped_reward
+
+if TYPE_CHECKING:
+    from grpo_recipes.contract.plan import Plan, Reward
 
 _SHARES = frozenset(
     (
@@ -43,3 +48,17 @@ def reward_range(name: str, options: Mapping[str, object]) -> tuple[float, float
     bounds = [given.get(bound) if isinstance(bound, str) else bound for bound in _BOUNDS[name]]
     numbers = [float(bound) for bound in bounds if isinstance(bound, int | float) and not isinstance(bound, bool)]
     return (min(numbers), max(numbers)) if len(numbers) == len(bounds) else None
+
+
+def planned_range(reward: "Reward") -> tuple[float, float]:
+    """The lowest and highest value of a reward of a plan, infinite if it has no known limits."""
+    known = reward_range(reward.target, reward.kwargs) if reward.kind == "shipped" else None
+    return known or (-math.inf, math.inf)
+
+
+def range_of_sum(plan: "Plan", names: Sequence[str] = ()) -> tuple[float, float]:
+    """The lowest and highest weighted sum of these rewards of a plan, of all without names; a missing reward is 0."""
+    counted = [reward for reward in plan.rewards if not names or reward.name in names]
+    ends = [(0.0, *(reward.weight * end for end in planned_range(reward))) for reward in counted]
+    ends += [(-math.inf, math.inf)] * bool(plan.all_environments)
+    return math.fsum(map(min, ends)), math.fsum(map(max, ends))

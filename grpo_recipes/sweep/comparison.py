@@ -16,7 +16,7 @@ from grpo_recipes.contract.read_plan import from_json
 from grpo_recipes.contract.run_record import RunRecord, deciding_set, evaluation_file, read_record
 from grpo_recipes.lock.read_lock import LARGEST_PLAN_BYTES
 from grpo_recipes.report.runs.run_row import one_run
-from grpo_recipes.rewards.ranges import reward_range
+from grpo_recipes.rewards.ranges import range_of_sum
 from grpo_recipes.sweep.sweep_file import Sweep, SweepRun, setting_text
 from grpo_recipes.sweep.variations import Trial
 from grpo_recipes.sweep.verdicts import Sample, SettingDifference, Verdict, difference, mean_interval, verdicts
@@ -207,16 +207,7 @@ def _limits(folder: Path) -> tuple[float, float]:
     plan = _plan(folder)
     if plan is None:
         return -math.inf, math.inf
-    judging = () if plan.evaluation is None else plan.evaluation.rewards
-    limits: list[tuple[float, float]] = []
-    for reward in plan.rewards:
-        if not judging or reward.name in judging:
-            known = reward_range(reward.target, reward.kwargs) if reward.kind == "shipped" else None
-            ends = [0.0, *(reward.weight * end for end in known or (-math.inf, math.inf))]  # 0.0: a missing reward
-            limits.append((min(ends), max(ends)))
-    if plan.all_environments:
-        limits.append((-math.inf, math.inf))
-    return math.fsum(low for low, _ in limits), math.fsum(high for _, high in limits)
+    return range_of_sum(plan, () if plan.evaluation is None else plan.evaluation.rewards)
 
 
 def _setting(index: int, sweep: Sweep, all_runs: Sequence[SweptRun], limits: tuple[float, float]) -> SweptSetting:

@@ -1,12 +1,14 @@
 """The charts of a report and their descriptions: every figure of one run, or the same figure of several."""
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from grpo_recipes.contract import metric_names as metric
-from grpo_recipes.contract.metrics import number
+from grpo_recipes.contract.metrics import figures_of, number
 from grpo_recipes.report.html.run_data import ReportedRun
-from grpo_recipes.report.html.series import NO_FOLDER, StepSeries, figure, join_parts, percent, public_text
+from grpo_recipes.report.html.series import NO_FOLDER, figure, join_parts, percent, public_text
+from grpo_recipes.rewards.ranges import planned_range, range_of_sum
 
 MOST_REWARDS = 12
 MOST_OTHERS = 24
@@ -29,13 +31,15 @@ class Curve(NamedTuple):
 class ChartKind(NamedTuple):
     """A kind of chart. lines: curves, drawn if the run has them; for several runs only the first is drawn.
 
-    about: what to look for. is_share: from 0 to 1, shown as a percentage. unit: the divisor of its values.
+    about: what to look for; band: of the band of a single run. is_share: from 0 to 1, shown as a percentage. unit: the
+    divisor of its values.
     """
 
     id: str
     title: str
     lines: tuple[Curve, ...]
     about: str = ""
+    band: str = ""
     group: str = "training"
     is_share: bool = False
     unit: float = 1
@@ -63,7 +67,8 @@ KINDS = (
             Curve(metric.MEAN_LENGTH, "mean", metric.MIN_LENGTH, metric.MAX_LENGTH),
             Curve(metric.MEAN_ENDED_LENGTH, "mean of those that ended"),
         ),
-        "In tokens; the band reaches from the shortest to the longest.",
+        "In tokens.",
+        "The band reaches from the shortest to the longest.",
     ),
     ChartKind(
         "ends",
@@ -123,7 +128,8 @@ _REWARD = ChartKind(
     "reward",
     "Reward",
     (Curve("reward", "mean", around="reward_std"), Curve(metric.REWARD_AS_DRAWN, "before resampling")),
-    "Weighted sum of all rewards, the mean over a step; a band is the standard deviation that TRL logs.",
+    "Mean of a step.",
+    "The band is one standard deviation each way, within what the rewards can give.",
     group="rewards",
 )
 _OF_KINDS = frozenset(
@@ -177,15 +183,21 @@ def _held_out_chart(runs: Sequence[ReportedRun], names: Sequence[str]) -> dict[s
     summaries = []
     each = [(index, name, events) for index, run in enumerate(runs) for name, events in run.evaluations.items()]
     for run_index, name, events in each:
-        known = [(step, value) for step, event in events.items() if (value := number(event, "reward")) is not None]
+        known = {step: value for step in sorted(events) if (value := number(events[step], "reward")) is not None}
         if not known:
             continue
-        steps, values = zip(*sorted(known), strict=True)
+        steps, values = [*known], [*known.values()]
+        intervals = [next(figures_of(events[step]))[2] for step in steps]
+        band = {
+            end: round_values([None if ends is None else ends[index] for ends in intervals])
+            for index, end in enumerate(("low", "high") if any(intervals) else ())
+        }
         label = ", ".join(filter(None, (names[run_index] if len(runs) > 1 else "", public_text(name, NO_FOLDER))))
-        lines.append({"run": run_index, "label": label or "reward", "x": list(steps), "y": round_values(values)})
+        lines.append({"run": run_index, "label": label or "reward", "x": steps, "y": round_values(values), **band})
         ends = " → ".join(map(figure, (values[0], values[-1])[: len(values)]))
         summaries.append(f"{label}: {ends}" if label else ends)
-    kind = ChartKind("held-out", "Held-out reward", (), "On rows that are not trained on.", group="rewards")
+    about = f"On rows that are not trained on{', with intervals' if any('low' in line for line in lines) else ''}."
+    kind = ChartKind("held-out", "Held-out reward", (), about, group="rewards")
     return _chart(kind, lines, summaries, has_points=True)
 
 
@@ -198,7 +210,7 @@ def _of_kind(kind: ChartKind, runs: Sequence[ReportedRun], names: Sequence[str])
         if len(runs) > 1:
             curves = [curve._replace(label=names[index]) for curve in curves if curve.name == kind.lines[0].name]
         for curve in curves:
-            band = _band(kind, curve, run.series) if len(runs) == 1 else {}
+            band = _band(kind, curve, run) if len(runs) == 1 else {}
             lines.append(
                 {"run": index, "label": curve.label, "y": _values(kind, run.series.points_of(curve.name)), **band}
             )
@@ -209,22 +221,34 @@ def _of_kind(kind: ChartKind, runs: Sequence[ReportedRun], names: Sequence[str])
             first, last, _ = run.series.figures[curve.name].ends()
             shown = percent if kind.is_share else figure
             summaries.append(f"{label}{shown(first / kind.unit)} → {shown(last / kind.unit)}")
-    return _chart(kind._replace(title=title), lines, summaries)
+    about = f"{kind.about} {kind.band}".rstrip() if any("low" in line for line in lines) else kind.about
+    return _chart(kind._replace(title=title, about=about), lines, summaries)
 
 
-def _band(kind: ChartKind, curve: Curve, series: StepSeries) -> dict[str, object]:
+def _band(kind: ChartKind, curve: Curve, run: ReportedRun) -> dict[str, object]:
     """The band around a line: its bounds, its standard deviation, or the extremes within a point."""
+    series = run.series
     if curve.low and series.has(curve.low) and series.has(curve.high):
         low, high = series.points_of(curve.low, min), series.points_of(curve.high, max)
     elif curve.around and series.has(curve.around):
         mean, spread = series.points_of(curve.name), series.points_of(curve.around)
-        low = [None if a is None or b is None else a - b for a, b in zip(mean, spread, strict=True)]
-        high = [None if a is None or b is None else a + b for a, b in zip(mean, spread, strict=True)]
+        least, most = _limits(run, curve.name)
+        low = [None if a is None or b is None else max(a - b, least) for a, b in zip(mean, spread, strict=True)]
+        high = [None if a is None or b is None else min(a + b, most) for a, b in zip(mean, spread, strict=True)]
     elif len(kind.lines) == 1 and series.width > 1:
         low, high = series.points_of(curve.name, min), series.points_of(curve.name, max)
     else:
         return {}
     return {"low": _values(kind, low), "high": _values(kind, high)}
+
+
+def _limits(run: ReportedRun, name: str) -> tuple[float, float]:
+    """The lowest and highest value that a reward can give, infinite if unknown. name: of its figure."""
+    if run.planned is not None and name == "reward":
+        return range_of_sum(run.planned)
+    rewards = () if run.planned is None else run.planned.rewards
+    known = {f"rewards/{reward.name}/mean": planned_range(reward) for reward in rewards}
+    return known.get(name, (-math.inf, math.inf))
 
 
 def _values(kind: ChartKind, values: Sequence[float | None]) -> list[float | None]:
