@@ -56,6 +56,21 @@ def test_a_chart_can_be_read_by_keyboard(tmp_path: Path, browser: chromium.Brows
     assert "step39mean0.39low" in browser.value(legend)
 
 
+@pytest.mark.parametrize("width", [390, 1440])
+def test_titles_take_one_line_and_legends_have_no_empty_boxes(
+    width: int, tmp_path: Path, browser: chromium.Browser
+) -> None:
+    ways = {f"completions/ended_by_{way}": 0.25 for way in ("stop", "eos", "length")}
+    page = paged(tmp_path, made(tmp_path / "run", steps=[step(number, **ways) for number in range(1, 41)]))
+    browser.open(page, width, height=6000)
+    browser.value("new Promise(done => setTimeout(done, 300))")
+    heights = browser.value("[...document.querySelectorAll('.chart .title')].map(one => one.offsetHeight)")
+    assert len(heights) > 5 and max(heights) < 30
+    boxes = "[...document.querySelectorAll('.u-series:not(:first-child):not(.u-end) .u-marker')]"
+    backs = set(browser.value(f"{boxes}.map(one => getComputedStyle(one).backgroundColor)"))
+    assert len(backs) > 1 and "rgba(0, 0, 0, 0)" not in backs
+
+
 def test_completions_are_filtered(tmp_path: Path, browser: chromium.Browser) -> None:
     kept = [completions(5, row("middling", 0.5), row("awful", -2.0, ended="length"), row("splendid", 3.0))]
     browser.open(paged(tmp_path, made(tmp_path / "run", kept=kept)), 1440)

@@ -210,6 +210,21 @@ def test_a_held_out_reward_that_fell_within_its_noise_is_no_change(
     assert ("no held-out change" in page.first_screen) != is_told
 
 
+def test_the_verdict_is_given_once(tmp_path: Path, paged: Callable[..., Page]) -> None:
+    change = {"from_step": 0, "reward": 0.3, "intervals": {"reward": [0.2, 0.4]}}
+    evaluation = {"before": {"step": 0, "count": 20, "reward": 0.4}}
+    evaluation["after"] = {"step": 40, "count": 20, "reward": 0.7, "change": change}
+    first = paged(made(tmp_path / "run", evaluation=evaluation, final_step=40)).first_screen
+    assert "run better than before: reward 0.4 -> 0.7, +0.3 [+0.2, +0.4] completed at step 40 of 40" in first
+    assert first.count("better than before") == 1
+
+
+def test_many_values_that_differ_are_a_row_each(tmp_path: Path, paged: Callable[..., Page]) -> None:
+    a = made(tmp_path / "a", values={"grpo.beta": 0.0, "seed": 1})
+    b = made(tmp_path / "b", values={"grpo.beta": 0.04, "seed": 2})
+    assert "What differs planned value a b grpo.beta 0.0 0.04 seed 1 2" in paged(a, b).first_screen
+
+
 def test_each_of_several_sets_has_its_table_and_its_line(tmp_path: Path, paged: Callable[..., Page]) -> None:
     one = {"event": "evaluation", "count": 20}
     events = [
@@ -324,7 +339,7 @@ def test_several_runs_have_one_axis_and_what_differs(tmp_path: Path, paged: Call
     a = made(tmp_path / "a", values={"grpo.beta": 0.0, "seed": 1})
     b = made(tmp_path / "b", values={"grpo.beta": 0.04, "seed": 1}, status="interrupted")
     page = paged(a, b)
-    assert "planned value a b grpo.beta 0.0 0.04" in page.first_screen and "seed" not in page.first_screen
+    assert "What differs run grpo.beta a 0.0 b 0.04" in page.first_screen and "seed" not in page.first_screen
     assert "b interrupted; can be resumed" in page.first_screen
     assert [(line["run"], line["label"]) for line in page.chart("reward")["lines"]] == [(0, "a"), (1, "b")]
     assert page.chart("reward")["said"] == "a: 0.055 → 0.355 · b: 0.055 → 0.355"

@@ -37,14 +37,18 @@ _GOOD, _BUSY = "good", "busy"
 def template_values(run: ReportedRun, index: int) -> dict[str, Any]:
     """A run's values for the template. index: its position on the page, from 0. of: the run itself."""
     problems, samples = run_problems(run), [_sample(*pick) for pick in choose_examples(run.kept)]
+    judged = verdicts(run.record)
+    texts = [run.plain(verdict.text) for verdict in judged if verdict.level != "warning"]
+    leads = texts[:1] if judged and judged[0].level != "warning" else []
     return {
         "of": run,
         "place": index,
         "name": run.plain(run.listed.name),
         "level": _level(run, problems),
-        "headline": headline(run),
+        "headline": [*leads, standing(run)][0],
+        "lines": [*([standing(run)] if leads else []), *texts[len(leads) :]],
+        "short": (not run.listed.changed and run.listed.verdict.partition(":")[0]) or standing(run),
         "subtitle": _subtitle(run),
-        "gain": [run.plain(verdict.text) for verdict in verdicts(run.record) if verdict.level != "warning"],
         "problems": problems,
         "tiles": _tiles(run),
         "plan": {title: rows for kind, title in _TITLES.items() if (rows := _settings(run, kind))},
@@ -61,11 +65,10 @@ def template_values(run: ReportedRun, index: int) -> dict[str, Any]:
     }
 
 
-def headline(run: ReportedRun) -> str:
-    """The status of a run: "completed at step 100 of 100, better than before"."""
+def standing(run: ReportedRun) -> str:
+    """The status of a run: "completed at step 100 of 100"."""
     listed = run.listed
     line = status_line(RunRecord(status=listed.status, step=listed.step, max_steps=listed.max_steps))
-    line = ", ".join(filter(None, [line, listed.verdict.partition(":")[0]]))
     return f"{line}, according to a changed file" if listed.changed and listed.step is not None else line
 
 

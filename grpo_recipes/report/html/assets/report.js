@@ -28,17 +28,37 @@
     const place = figure.querySelector(".plot");
     const text = colour("--soft"), grid = { stroke: colour("--line"), width: 1 };
     const font = "12px system-ui, sans-serif";
-    const series = [{ label: "step" }], bands = [];
+    const series = [{ label: "step" }], bands = [], whiskers = [];
     chart.lines.forEach((line, number) => {
       const stroke = colour(`--c${(several ? line.run : number) % 8}`);
-      const points = { show: chart.has_points || line.y.length < 3, size: 6 };
-      series.push({ label: line.label, stroke, width: 1.8, spanGaps: true, points, value: (_, value) => shown(chart, value) });
+      const isFew = line.y.length < 3;  // two points are no course
+      const points = { show: chart.has_points || isFew, size: 7, stroke, fill: stroke };
+      series.push({ label: line.label, stroke, width: isFew ? 0 : 1.8, spanGaps: true, points, value: (_, value) => shown(chart, value) });
       if (!line.low) return;
       for (const end of ["low", "high"]) {
         series.push({ label: end, class: "u-end", width: 0, points: { show: false }, spanGaps: true, value: (_, value) => shown(chart, value) });
       }
-      bands.push({ series: [series.length - 1, series.length - 2], fill: `${stroke}2e` });
+      if (chart.has_points) whiskers.push([series.length - 2, stroke]);
+      else bands.push({ series: [series.length - 1, series.length - 2], fill: `${stroke}2e` });
     });
+    const drawWhiskers = ({ ctx, data, valToPos }) => {
+      ctx.lineWidth = 2 * devicePixelRatio;
+      for (const [low, stroke] of whiskers) {
+        ctx.strokeStyle = stroke;
+        ctx.beginPath();
+        data[0].forEach((step, index) => {
+          if (data[low][index] == null) return;
+          const x = valToPos(step, "x", true);
+          ctx.moveTo(x, valToPos(data[low][index], "y", true));
+          ctx.lineTo(x, valToPos(data[low + 1][index], "y", true));
+        });
+        ctx.stroke();
+      }
+    };
+    const width = (plot, first, last) => {
+      const room = (last - first) * 0.03 || 1;
+      return [first - room, last + room];
+    };
     const range = (plot, low, high) => {
       if (low == null) return [0, 1];
       if (chart.is_share) return [0, Math.max(1, high)];
@@ -49,10 +69,11 @@
     const axis = { stroke: text, grid, ticks: { ...grid, size: 4 }, font };
     const options = {
       width: place.clientWidth, height: HEIGHT, padding: [8, 14, 0, 0], series, bands,
-      scales: { x: { time: false }, y: { range } },
+      scales: { x: { time: false, ...(chart.has_points && { range: width }) }, y: { range } },
       axes: [{ ...axis, values: steps, size: 30 }, { ...axis, size: 56, values: (_, ticks) => ticks.map((tick) => shown(chart, tick)) }],
       cursor: { sync: { key: "steps" }, points: { size: 7 } },
-      legend: { live: true },
+      legend: { live: true, markers: { width: 0, fill: (_, index) => series[index].stroke || null } },
+      hooks: { draw: [drawWhiskers] },
     };
     live.get(figure)?.destroy();
     place.replaceChildren();
