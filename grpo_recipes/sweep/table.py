@@ -4,6 +4,8 @@ import json
 
 from grpo_recipes.contract.findings.wording import align_rows, shorten
 from grpo_recipes.contract.secrets.redact import hide_secrets, redact_value
+from grpo_recipes.report.html.outcome_scale import Outcomes
+from grpo_recipes.report.html.page import SweepTable
 from grpo_recipes.sweep.comparison import SweepComparison, SweptSetting, conclusion
 from grpo_recipes.sweep.sweep_file import headings
 from grpo_recipes.sweep.verdicts import LEVEL, Verdict
@@ -20,7 +22,7 @@ def table_text(comparison: SweepComparison) -> str:
     settings = len(comparison.sweep.settings[0])
     table = align_rows(rows, right=[index for index in range(settings, len(rows[0])) if rows[0][index]])
     lines = [outcome_text(comparison), "", *table]
-    notes = table_notes(comparison)
+    notes = [*_notes(comparison), *conclusion(comparison)]
     return "".join(f"{line}\n" for line in [*lines, *([""] if notes else []), *notes])
 
 
@@ -31,9 +33,28 @@ def outcome_text(comparison: SweepComparison) -> str:
     return f"outcome: {comparison.measure or 'not known yet, no run has completed'}; {seeds}"
 
 
-def table_notes(comparison: SweepComparison) -> list[str]:
-    """The meaning of the runs, the method of the comparison, and the conclusions about the settings."""
-    return [*_meanings(comparison), *_test(comparison), *_caveats(comparison), *conclusion(comparison)]
+def table_of_page(comparison: SweepComparison) -> SweepTable:
+    """The table and its notes for a page, which has the conclusions first and the outcomes as pictures."""
+    outcomes = [
+        Outcomes(
+            setting.mean,
+            setting.interval,
+            tuple(sample.outcome for sample in setting.samples.values()),
+            tuple(swept.run.name for swept in setting.runs),
+        )
+        for setting in _best_first(comparison)
+    ]
+    rows, keys = table_rows(comparison), len(comparison.sweep.settings[0])
+    return SweepTable(conclusion(comparison), outcome_text(comparison), rows, _notes(comparison), keys, outcomes)
+
+
+def _notes(comparison: SweepComparison) -> list[str]:
+    """The meaning of the runs, and the method of the comparison."""
+    return [*_meanings(comparison), *_test(comparison), *_caveats(comparison)]
+
+
+def _best_first(comparison: SweepComparison) -> list[SweptSetting]:
+    return sorted(comparison.settings, key=lambda setting: (not setting.is_whole, -(setting.mean or 0.0)))
 
 
 def table_rows(comparison: SweepComparison) -> list[list[str]]:
@@ -42,7 +63,7 @@ def table_rows(comparison: SweepComparison) -> list[list[str]]:
     has_base = any(setting.to_base is not None for setting in comparison.settings)
     head = [*named.values(), "runs", "mean", "interval", "to best", "", *(["to base", ""] if has_base else [])]
     rows = []
-    for setting in sorted(comparison.settings, key=lambda setting: (not setting.is_whole, -(setting.mean or 0.0))):
+    for setting in _best_first(comparison):
         cells = [*(_short(text) for _, text in setting.trial), f"{len(setting.samples)}/{len(setting.runs)}"]
         cells += [_figure(setting.mean), _interval(setting.interval)]
         cells += ["best", ""] if setting.is_best else _verdict(setting.to_best)

@@ -4,11 +4,13 @@ import dataclasses
 import json
 import random
 from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import pytest
 from support.plans import small_plan
+from support.report_page import Page
 
 from grpo_recipes.cli.sweeps.training import write_report
 from grpo_recipes.contract.plan import Reward, to_json
@@ -290,6 +292,22 @@ def test_a_run_that_was_removed_or_is_damaged_is_named(tmp_path: Path) -> None:
     said = conclusion(found(folder))
     assert "1 of its 3 runs has no outcome (damaged record)" in said[0]
     assert "1 of its 3 runs has no outcome (missing)" in said[1]
+
+
+def test_the_report_begins_with_the_conclusion_and_draws_each_setting(tmp_path: Path, grpo_run: Callable) -> None:
+    folder = swept(tmp_path / "swept", CLEAR, base=0)
+    answer = grpo_run("report", folder, "-o", str(tmp_path / "page.html"))
+    assert answer.code == 0, answer.err
+    page = Page((tmp_path / "page.html").read_text(encoding="utf-8"))
+    assert "Sweep of 9 runs learning_rate=2e-3 is the best" in page.first_screen
+    assert page.first_screen.count("is the best") == 1
+    dots = [float(str(each["cx"]).rstrip("%")) for tag, each in page.tags if tag == "circle"]
+    lines = [[float(str(each[end]).rstrip("%")) for end in ("x1", "x2")] for tag, each in page.tags if tag == "line"]
+    assert len(dots) == 3 * (3 + 1) and len(lines) == 3
+    assert all(0 <= end <= 100 for end in (*dots, *chain.from_iterable(lines)))
+    means = dots[3::4]
+    assert means == sorted(means, reverse=True)
+    assert all(low < mean < high for (low, high), mean in zip(lines, means, strict=True))
 
 
 def test_the_report_has_the_runs_that_began_and_replaces_no_file_of_somebody(

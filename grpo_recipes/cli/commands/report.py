@@ -37,10 +37,10 @@ def report(folders: tuple[str, ...], out: str | None) -> int:
     \b
     grpo-run report runs/first runs/second -o both.html
     """
-    from grpo_recipes.report.html.page import SweepTable, refuse_to_replace, write_page
+    from grpo_recipes.report.html.page import refuse_to_replace, write_page
     from grpo_recipes.report.html.run_data import ReportedRun
     from grpo_recipes.sweep.comparison import compare_settings
-    from grpo_recipes.sweep.table import outcome_text, table_notes, table_rows
+    from grpo_recipes.sweep.table import table_of_page
 
     named, folders = folders, tuple(run for folder in folders for run in _runs_of(folder))
     if len(folders) > MOST_RUNS:
@@ -53,8 +53,7 @@ def report(folders: tuple[str, ...], out: str | None) -> int:
     refuse_to_replace(path)
     sweep = None
     if len(named) == 1 and is_sweep(named[0]):
-        comparison = compare_settings(named[0], read_sweep(named[0]))
-        sweep = SweepTable(outcome_text(comparison), table_rows(comparison), table_notes(comparison))
+        sweep = table_of_page(compare_settings(named[0], read_sweep(named[0])))
     size = write_page(runs, path, sweep)
     click.echo(redact(f"{path}  {size / 1024:,.0f} KiB"))
     running = [folder for folder, run in zip(folders, runs, strict=True) if run.is_running]

@@ -20,6 +20,7 @@ from grpo_recipes.contract.event_words import clock
 from grpo_recipes.contract.exits import Refusal
 from grpo_recipes.contract.files.folder_files import write_whole
 from grpo_recipes.report.html.charts import charts
+from grpo_recipes.report.html.outcome_scale import Outcomes, scale_of
 from grpo_recipes.report.html.run_data import ReportedRun
 from grpo_recipes.report.html.run_section import last_write, template_values, versions
 from grpo_recipes.report.html.series import figure, public_text, public_value
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 ASSETS = Path(__file__).parent / "assets"
 SCRIPTS = ("uPlot.iife.min.js", "report.js")
 STYLES = ("uPlot.min.css", "report.css")
-MOST_DIFFERING = 60
+MOST_DIFFERING, COLOURS = 60, 8
 _MARK, _HEAD = b"data-written=", 1024
 """The first bytes of a report page contain this."""
 
@@ -53,11 +54,17 @@ def refuse_to_replace(path: Path) -> None:
 
 
 class SweepTable(NamedTuple):
-    """The settings of a sweep: what is compared, rows with the headings first, and the conclusions."""
+    """The settings of a sweep: the conclusions, what is compared, rows with the headings first, notes about them.
 
+    keys: the number of columns that name a setting. outcomes: of each row, its mean, the interval and each run's.
+    """
+
+    conclusions: Sequence[str]
     outcome: str
     rows: Sequence[Sequence[str]]
     notes: Sequence[str]
+    keys: int
+    outcomes: Sequence[Outcomes]
 
 
 def write_page(runs: Sequence[ReportedRun], path: Path, sweep: SweepTable | None = None) -> int:
@@ -73,11 +80,16 @@ def write_page(runs: Sequence[ReportedRun], path: Path, sweep: SweepTable | None
 
 
 def page(runs: Sequence[ReportedRun], sweep: SweepTable | None = None) -> str:
-    """The HTML of one run, or of several side by side; sweep: the table of their sweep."""
+    """The HTML of one run, or of several side by side. sweep: the table of their sweep, whose settings have colours."""
     names = _names(runs)
-    shown = [{**template_values(run, index), "name": names[index]} for index, run in enumerate(runs)]
+    settings = {} if sweep is None else {name: at for at, each in enumerate(sweep.outcomes) for name in each.names}
+    colours = [settings.get(run.listed.name, index) % COLOURS for index, run in enumerate(runs)]
+    shown = [
+        {**template_values(run, index), "name": names[index], "colour": colours[index]}
+        for index, run in enumerate(runs)
+    ]
     drawn = charts(runs, names)
-    data = {"x": [run.series.x for run in runs], "charts": drawn}
+    data = {"x": [run.series.x for run in runs], "colours": colours, "charts": drawn}
     scripts, styles = [_asset(name) for name in SCRIPTS], [_asset(name) for name in STYLES]
     return _template().render(
         policy=_policy(scripts, styles),
@@ -93,6 +105,8 @@ def page(runs: Sequence[ReportedRun], sweep: SweepTable | None = None) -> str:
         last_word=max((last_write(run) for run in runs), default=""),
         running=_running(runs),
         sweep=sweep,
+        COLOURS=COLOURS,
+        scale=None if sweep is None else scale_of(sweep.outcomes),
     )
 
 

@@ -30,7 +30,7 @@
     const font = "12px system-ui, sans-serif";
     const series = [{ label: "step" }], bands = [], whiskers = [];
     chart.lines.forEach((line, number) => {
-      const stroke = colour(`--c${(several ? line.run : number) % 8}`);
+      const stroke = colour(`--c${several ? data.colours[line.run] : number % 8}`);
       const isFew = line.y.length < 3;  // two points are no course
       const points = { show: chart.has_points || isFew, size: 7, stroke, fill: stroke };
       series.push({ label: line.label, stroke, width: isFew ? 0 : 1.8, spanGaps: true, points, value: (_, value) => shown(chart, value) });
