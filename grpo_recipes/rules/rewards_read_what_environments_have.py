@@ -18,7 +18,7 @@ from grpo_recipes.rules.reward_columns_exist import OBJECTS, reward_function
 from grpo_recipes.user_files.functions.definitions import Definition, definition
 
 if TYPE_CHECKING:
-    from grpo_recipes.user_files.functions.object_attributes import Read
+    from grpo_recipes.user_files.functions.object_attributes import Lookup
 
 ID = "RWD017"
 
@@ -47,7 +47,7 @@ def check(context: Context) -> Iterator[Finding]:
             yield _finding(context, place, of, environment_class.name, known, read)
 
 
-def _finding(context: Context, place: Path, of: Definition, owner: str, known: set[str], read: "Read") -> Finding:
+def _finding(context: Context, place: Path, of: Definition, owner: str, known: set[str], read: "Lookup") -> Finding:
     file = of.path.rpartition("/")[2]
     own = sorted(name for name in known if not name.startswith("_"))
     near = nearest_words(read.name, own, cutoff=0.6) or [name for name in own if read.name in name]

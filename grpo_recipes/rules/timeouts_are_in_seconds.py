@@ -2,7 +2,7 @@
 
 `timeout` of a tool, an environment and a judge counts seconds. Many programs count milliseconds: `timeout: 5000` lets a
 call that hangs hold up its step for 83 minutes, which is longer than the processes wait for each other (`ddp_timeout`).
-The rule warns from 1000 on.
+The rule warns of at least 1000 seconds.
 """
 
 from collections.abc import Iterator

@@ -10,7 +10,7 @@ from grpo_recipes.user_files.functions.definitions import Definition, FunctionNo
 UNREADABLE = frozenset({"setattr", "vars", "__dict__", "__getattr__", "__getattribute__", "__slots__", "exec"})
 
 
-class Read(NamedTuple):
+class Lookup(NamedTuple):
     """An attribute that a function reads. raises: it fails without the attribute, and takes no other value for it."""
 
     name: str
@@ -30,21 +30,27 @@ def attributes_set(tree: ast.Module) -> frozenset[str] | None:
     return frozenset(names)
 
 
-def read_of_elements(function: ast.AST, sequence: str) -> list[Read]:
+def read_of_elements(function: ast.AST, sequence: str) -> list[Lookup]:
     """What a function reads of the elements of a parameter or keyword, as rewards do of `environments`."""
-    loops = [(node.target, node.iter) for node in ast.walk(function) if isinstance(node, ast.For | ast.comprehension)]
+    nodes = [*ast.walk(function)]
+    loops = [(node.target, node.iter) for node in nodes if isinstance(node, ast.For | ast.comprehension)]
     names = [name for target, iterable in loops for name in _elements(target, iterable, sequence)]
-    return _reads(function, names) if names and _are_bound_once(function, names) else []
+    names += [
+        node.targets[0].id
+        for node in nodes
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and _is_item(node.value, sequence)
+    ]
+    return _reads(function, names, sequence) if _are_bound_once(function, names) else []
 
 
-def read_of_self(environment: Definition) -> list[Read]:
-    """What the methods of a class read of their own object."""
+def read_of_self(environment: Definition) -> list[Lookup]:
+    """What the methods of a class read of `self`."""
     assert isinstance(environment.node, ast.ClassDef)
     methods = [node for node in environment.node.body if isinstance(node, FunctionNode) and node.args.args]
     plain = [
         node for node in methods if "staticmethod" not in {getattr(mark, "id", "") for mark in node.decorator_list}
     ]
-    return [read for node in plain for read in _reads(node, [node.args.args[0].arg])]
+    return [read for node in plain for read in _reads(node, [node.args.args[0].arg], "")]
 
 
 def _elements(target: ast.expr, iterable: ast.expr, sequence: str) -> Iterator[str]:
@@ -70,6 +76,12 @@ def _is_sequence(node: ast.expr, name: str) -> bool:
     return False
 
 
+def _is_item(node: ast.expr, sequence: str) -> bool:
+    """Whether an expression is one element of the sequence: environments[0]."""
+    is_one = isinstance(node, ast.Subscript) and not isinstance(node.slice, ast.Slice)
+    return is_one and _is_sequence(node.value, sequence)  # type: ignore[attr-defined]
+
+
 def _are_bound_once(function: ast.AST, names: list[str]) -> bool:
     """Whether nothing else is bound to these names, so that each use is of an element."""
     stored = [
@@ -78,19 +90,21 @@ def _are_bound_once(function: ast.AST, names: list[str]) -> bool:
     return all(stored.count(name) == names.count(name) for name in names)
 
 
-def _reads(function: ast.AST, names: list[str]) -> list[Read]:
+def _reads(function: ast.AST, names: list[str], sequence: str) -> list[Lookup]:
     """What a function reads of these objects, except for what it asks for with hasattr."""
-    reads, asked, catches = list[Read](), set[str](), False
+    reads, asked, catches = list[Lookup](), set[str](), False
+
+    def is_one(node: ast.expr) -> bool:
+        return _is_item(node, sequence) or (isinstance(node, ast.Name) and node.id in names)
+
     for node in ast.walk(function):
         match node:
             case ast.ExceptHandler(type=kind):
                 catches |= kind is None or any(word in ast.unparse(kind) for word in ("AttributeError", "Exception"))
-            case ast.Attribute(value=ast.Name(id=name), attr=attribute, ctx=ast.Load()) if name in names:
-                reads.append(Read(attribute, node.lineno, True))
-            case ast.Call(func=ast.Name(id="hasattr"), args=[ast.Name(), ast.Constant(value=str(attribute))]):
-                asked.add(attribute)
-            case ast.Call(
-                func=ast.Name(id="getattr"), args=[ast.Name(id=name), ast.Constant(value=str(attribute)), *rest]
-            ) if name in names:
-                reads.append(Read(attribute, node.lineno, not rest))
+            case ast.Attribute(value=one, attr=name, ctx=ast.Load()) if is_one(one):
+                reads.append(Lookup(name, node.lineno, True))
+            case ast.Call(func=ast.Name(id="hasattr"), args=[_, ast.Constant(value=str(name))]):
+                asked.add(name)
+            case ast.Call(func=ast.Name(id="getattr"), args=[one, ast.Constant(value=str(name)), *rest]) if is_one(one):
+                reads.append(Lookup(name, node.lineno, not rest))
     return [read._replace(raises=read.raises and not catches) for read in reads if read.name not in asked]

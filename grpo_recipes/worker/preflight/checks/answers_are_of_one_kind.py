@@ -3,7 +3,7 @@ r"""Right answers have the form that the prompt asks for, in training and in hel
 What: held-out answers of a different form than those that are trained (126.00 for 126, 1,240 for 1240, (B) for B), for
 rewards that compare texts; and answers that are indices while every prompt has options with letters, or the reverse.
 Only a form that nine tenths of the rows share counts. Also texts with several words and numbers, where every prompt
-asks for a number; and objects in Python's form where JSON is asked for.
+asks for a number; and objects in Python's form where prompts or rewards read JSON.
 Why: the model is scored on texts that it was never asked for, so every held-out answer, or every answer, counts as
 wrong.
 Fix: a template under dataset.columns, or evaluation.columns, that writes both in one form.
@@ -97,7 +97,7 @@ def _prose(inputs: Seen, column: str) -> Iterator[Finding]:
 
 
 def _python_text(inputs: Seen, column: str, is_asked: bool) -> Iterator[Finding]:
-    """Yields objects that were written as Python writes them, where JSON is asked for."""
+    """Yields objects that were written as Python writes them, although prompts or rewards name JSON."""
     assert inputs.data is not None
     golds = inputs.trial_texts.get(GOLD, [])
     is_asked = is_asked or all("json" in prompt_as_text(prompt).lower() for prompt in inputs.data.prompts)
