@@ -68,7 +68,7 @@ class RunOptions(NamedTuple):
 
     @property
     def trains(self) -> bool:
-        """Whether a training is asked for, not only its plan."""
+        """Whether it trains, and not only plans."""
         return not (self.validate_only or self.dry_run)
 
     @property

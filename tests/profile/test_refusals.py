@@ -85,7 +85,7 @@ def test_a_recipe_of_one_source_has_no_other(tmp_path: Path, grpo_run: Run) -> N
 @pytest.mark.parametrize("recipe", ["qwen2_5_7b_zero3.yaml", "qwen2_5_7b_two_nodes.yaml", "quickstart.yaml"])
 def test_a_recipe_for_many_gpus_is_answered_by_one_process(recipe: str, monkeypatch: pytest.MonkeyPatch) -> None:
     stack, _ = parse_target("tested,gpus=8xH100-80GB")
-    monkeypatch.setattr(command, "choose_stack", lambda target: stack)
+    monkeypatch.setattr(command, "choose_stack", lambda target, trains: stack)
     resolution = command._on_one_gpu(str(QUICKSTART.parent / recipe), RunOptions(overrides=command.ONE_PROCESS))
     assert resolution.findings == ()
     world = plan_of(resolution).world

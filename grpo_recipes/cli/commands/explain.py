@@ -39,7 +39,7 @@ def explain(word: str | None, target: str | None, recipe: str | None) -> int:
             raise Refusal.of("--recipe shows the value of one key", fix="grpo-run explain KEY --recipe FILE")
         click.echo(overview())
         return EXIT_DONE
-    stack = choose_stack(target)
+    stack = choose_stack(target, announce=recipe is not None)
     page = page_of(word, facts_for(stack))
     if page is None:
         near = nearest(word)
