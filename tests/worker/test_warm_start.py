@@ -261,3 +261,60 @@ def furthest(folder: Path, other: Path) -> float:
     name = "checkpoints/checkpoint-0/model.safetensors"
     first, second = load_file(folder / name), load_file(other / name)
     return max(float((first[key] - second[key]).abs().max()) for key in first)
+
+
+def test_vllm_gets_its_weights_before_it_generates(
+    tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """vLLM had the untrained weights at step 0 before: it answered held-out rows. Its server alone is replaced."""
+    from datasets import Dataset
+    from transformers import TrainerCallback
+    from trl import GRPOConfig
+    from trl.generation import vllm_generation
+
+    from grpo_recipes.worker.callbacks.warm_start import begin_anew
+    from grpo_recipes.worker.trainer.observed import ObservedTrainer
+
+    asked: list[str | float] = []
+
+    class Server:
+        def __init__(self, **_: Any) -> None: ...
+
+        def init_communicator(self, device: Any) -> None: ...
+
+        def reset_prefix_cache(self) -> None: ...
+
+        def update_named_params(self, _: Any, parameters: Any) -> None:
+            asked.append(float({**dict(parameters)}["model.norm.weight"].detach().float().mean()))
+
+        def generate(self, prompts: Any, n: int, **_: Any) -> Any:
+            asked.append("generate")
+            answers = [[5 + index, 2] for index in range(n)] * len(prompts)
+            return {"prompt_ids": prompts, "completion_ids": answers, "logprobs": [[[-1.0]] * 2 for _ in answers]}
+
+    class WarmStart(TrainerCallback):  # type: ignore[misc]
+        def on_train_begin(self, *_: Any, **__: Any) -> None:
+            trainer._generate_single_turn([[5]], None, {}, 1)
+            trainer.model.model.norm.weight.data.fill_(3.0)
+            begin_anew(trainer)
+
+    monkeypatch.setattr(vllm_generation, "is_vllm_available", lambda *_: True)
+    monkeypatch.setattr(vllm_generation, "VLLMClient", Server)
+    quiet = {"report_to": "none", "save_strategy": "no", "use_cpu": True, "bf16": False, "learning_rate": 1e-9}
+    small = {"max_steps": 1, "per_device_train_batch_size": 4, "num_generations": 4, "max_completion_length": 4}
+    trainer = ObservedTrainer(
+        model=str(tiny_model),
+        args=GRPOConfig(
+            str(tmp_path),
+            use_vllm=True,
+            vllm_mode="server",
+            vllm_importance_sampling_correction=False,
+            **quiet,
+            **small,
+        ),
+        train_dataset=Dataset.from_list([{"prompt": "1+1="}] * 4),
+        reward_funcs=lambda completions, **_: [float(len(text)) for text in completions],
+        callbacks=[WarmStart()],
+    )
+    trainer.train()
+    assert asked[1:] == ["generate", 3.0, "generate"] and asked[0] != 3.0
