@@ -4,7 +4,6 @@ import json
 import os
 import shutil
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -12,8 +11,8 @@ from typing import Any
 import click
 
 from grpo_recipes.cli.completion import files, shipped_names
+from grpo_recipes.cli.new_files import SCHEMA, overwrite_refusal, unwritable, write_new, write_one
 from grpo_recipes.contract.exits import EXIT_DONE, EXIT_NOT_STARTED, Refusal
-from grpo_recipes.contract.files.folder_files import write_whole
 from grpo_recipes.contract.findings.wording import align_rows, value_text
 from grpo_recipes.contract.secrets.redact import redact, redact_value
 from grpo_recipes.takeover.basis.draft import Row
@@ -22,7 +21,6 @@ from grpo_recipes.takeover.smollm2_recipe import FACTS, NAME, RECIPE, STARTER, f
 from grpo_recipes.takeover.takeover import PROGRAMS, Takeover, take_over
 
 STDOUT = "-"
-SCHEMA = "recipe.schema.json"
 SCHEMA_LINE = f"# yaml-language-server: $schema={SCHEMA}\n"
 ORDER = ("refused", "emulated", "mapped")
 LISTED = ("name", "task", "size", "method", "hardware", "state")
@@ -99,7 +97,7 @@ def init(
     elif name == NAME:
         _write_smollm2(output or f"{NAME}.yaml")
     else:
-        _write({output or "recipe.yaml": f"{SCHEMA_LINE}{text}"})
+        write_new({output or "recipe.yaml": f"{SCHEMA_LINE}{text}"})
     return EXIT_DONE
 
 
@@ -119,13 +117,13 @@ def _write_shipped(shipped: Shipped, text: str, output: str | None) -> None:
     target = Path(output or f"{shipped.name}.yaml")
     for part in shipped.beside:
         _copy(shipped.folder / part, target.parent / (Path(part).name if shipped.is_whole else part))
-    _write({str(target): text})
+    write_new({str(target): text})
 
 
 def _write_smollm2(target: str) -> None:
     """Writes the recipe, its rows and its reward, and builds the model; keeps existing files."""
     if os.path.lexists(target):
-        raise _overwrite_refusal(target)
+        raise overwrite_refusal(target)
     folder = Path(target).parent / NAME
     model = folder / "model"
     if not _is_kept(model):
@@ -135,9 +133,9 @@ def _write_smollm2(target: str) -> None:
         click.echo(redact(f"wrote {model}"), err=True)
     for name, text in files_beside().items():
         if not _is_kept(folder / name):
-            _write_one(str(folder / name), text)
+            write_one(str(folder / name), text)
             click.echo(redact(f"wrote {folder / name}"), err=True)
-    _write({target: f"{SCHEMA_LINE}{RECIPE}"})
+    write_new({target: f"{SCHEMA_LINE}{RECIPE}"})
 
 
 def _is_kept(path: Path) -> bool:
@@ -172,7 +170,7 @@ def _copy(source: Path, target: Path) -> None:
             shutil.copy2(source, building)
         os.rename(building, target)
     except OSError as problem:
-        raise _unwritable(str(target), problem) from problem
+        raise unwritable(str(target), problem) from problem
     finally:
         if building.is_dir():
             shutil.rmtree(building, ignore_errors=True)
@@ -185,7 +183,7 @@ def _write_converted(taken: Takeover, file: str | None, as_json: bool) -> int:
     text = redact(taken.text) if file is None else f"{SCHEMA_LINE}{redact(taken.text)}"
     if file is not None:
         folder = Path(file).parent
-        _write({**{str(folder / name): redact(content) for name, content in taken.files.items()}, file: text})
+        write_new({**{str(folder / name): redact(content) for name, content in taken.files.items()}, file: text})
     elif not as_json:
         click.echo(text, nl=False)
     if as_json:
@@ -194,54 +192,6 @@ def _write_converted(taken: Takeover, file: str | None, as_json: bool) -> int:
     else:
         click.echo(redact(takeover_text(taken, file)), err=True)
     return EXIT_DONE if taken.is_complete else EXIT_NOT_STARTED
-
-
-def _write(texts: Mapping[str, str]) -> None:
-    """Writes new files, the last of them a recipe, each atomically, and the schema for editors.
-
-    Raises Refusal if one exists or cannot be written.
-    """
-    for path in texts:
-        if os.path.lexists(path):
-            raise _overwrite_refusal(path)
-    recipe = list(texts)[-1]
-    for path, text in (_missing_schema(recipe) | dict(texts)).items():
-        _write_one(path, text)
-        after = f"; next: grpo-run validate {path}" if path == recipe else ""
-        click.echo(redact(f"wrote {path}{after}"), err=True)
-
-
-def _missing_schema(recipe: str) -> dict[str, str]:
-    """The schema for editors by its path next to a recipe, unless the file exists. A local file also works offline."""
-    from grpo_recipes.schemas.export import schema_text  # a printed recipe does not need it
-
-    path = os.path.join(os.path.dirname(recipe), SCHEMA)
-    return {} if os.path.lexists(path) else {path: schema_text("recipe")}
-
-
-def _write_one(path: str, text: str) -> None:
-    target = Path(path).absolute()
-    if os.path.lexists(target):
-        raise _overwrite_refusal(path)
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(target.parent, target.name, text)
-    except OSError as problem:
-        raise _unwritable(path, problem) from problem
-
-
-def _unwritable(path: str, problem: OSError) -> Refusal:
-    """The error with only the first reason, because copying a folder reports each of its files."""
-    is_of_many = isinstance(problem, shutil.Error) and problem.args and isinstance(problem.args[0], list)
-    because = problem.args[0][0][2] if is_of_many else problem.strerror or problem
-    return Refusal.of(
-        f"{path} cannot be written", because=str(because), fix="free some space, or use -o with a different folder"
-    )
-
-
-def _overwrite_refusal(path: str) -> Refusal:
-    stem, end = os.path.splitext(path)
-    return Refusal.of(f"{path} already exists", because="init never overwrites files", fix=f"-o {stem}_new{end}")
 
 
 def takeover_text(taken: Takeover, file: str | None) -> str:
