@@ -56,7 +56,7 @@ ROOMS = {
     "resolve": ("resolve.planning", "resolve.unknown_keys", "resolve", "resolve.fixes", "resolve.variants"),
     "user_files": ("user_files", "user_files.functions"),
     "rules": ("rules._shared", "rules"),
-    "takeover": ("takeover.basis", "takeover.formats", "takeover.sections", "takeover"),
+    "takeover": ("takeover.basis", "takeover.formats", "takeover.sections", "takeover.own_data", "takeover"),
     "report": ("report.runs", "report", "report.html"),
     "cli": ("cli", "cli.sweeps", "cli.commands"),
     "worker": (

@@ -79,7 +79,7 @@ COMMANDS = {
     "profile": "Measure how often the model solves each training row.",
     "generate": "Answer a prompt or rows with a run's trained model.",
     "chat": "Talk to a run's trained model.",
-    "init": "Write a new, a shipped or a converted recipe.",
+    "init": "Write a new, a shipped or a converted recipe, or one for your data.",
     "doctor": "Show this machine's stack and its known defects.",
     "schema": "Print the JSON Schema for editors.",
     "completion": "Print the shell completion script.",

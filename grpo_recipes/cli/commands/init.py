@@ -46,6 +46,15 @@ LISTED = ("name", "task", "size", "method", "hardware", "state")
     help="The release whose defaults CONFIG relies on, e.g. trl==0.15.2. Default: the newest that has its keys.",
 )
 @click.option(
+    "--data",
+    metavar="FILE",
+    shell_complete=files,
+    help="Propose a recipe for a .csv, .jsonl or .parquet file.",
+)
+@click.option("--question", metavar="COLUMN", help="The column of FILE that is the prompt. Default: guessed.")
+@click.option("--answer", metavar="COLUMN", help="The column of FILE with the right answer. Default: guessed.")
+@click.option("--model", metavar="MODEL", help="Hub id or folder of the model for --data.")
+@click.option(
     "-o", "--output", metavar="FILE", shell_complete=files, help="Output file; - is stdout. Never overwrites a file."
 )
 @click.option(
@@ -59,22 +68,36 @@ def init(
     deepspeed: str | None,
     num_processes: int | None,
     written_for: str | None,
+    data: str | None,
+    question: str | None,
+    answer: str | None,
+    model: str | None,
     output: str | None,
     as_json: bool,
 ) -> int:
-    """Write a recipe: a small one to start with, the shipped recipe NAME, or a configuration converted with --from.
+    """Write a recipe: a small one to start with, the shipped recipe NAME, a configuration converted with --from, or one
+    proposed for the rows of a file with --data.
 
     \b
     grpo-run init -o recipe.yaml
+    grpo-run init --data questions.csv
     grpo-run init --from grpo_config.yaml --num-processes 8
     """
     beside = [option for option, value in (("--accelerate", accelerate), ("--deepspeed", deepspeed)) if value]
     beside += ["--num-processes"] if num_processes else []
     beside += ["--written-for"] if written_for else []
-    if sum([name is not None, as_list, config is not None]) > 1:
-        raise Refusal.of("NAME, --list and --from cannot be combined", fix="a NAME, or --list, or --from")
+    of_data = [
+        (key, value) for key, value in (("--question", question), ("--answer", answer), ("--model", model)) if value
+    ]
+    if sum([name is not None, as_list, config is not None, data is not None]) > 1:
+        raise Refusal.of("NAME, --list, --from and --data cannot be combined", fix="a NAME, or one of these options")
     if beside and config is None:
         raise Refusal.of(f"{beside[0]} needs --from", fix=f"--from CONFIG.yaml {beside[0]} ...")
+    if of_data and data is None:
+        option, value = of_data[0]
+        raise Refusal.of(f"{option} needs --data", fix=f"--data FILE {option} {value}")
+    if data is not None:
+        return _write_proposed(data, output or f"{Path(data).stem}.yaml", question, answer, model, as_json)
     if as_list:
         return _list(as_json)
     if config is not None:
@@ -98,6 +121,33 @@ def init(
         _write_smollm2(output or f"{NAME}.yaml")
     else:
         write_new({output or "recipe.yaml": f"{SCHEMA_LINE}{text}"})
+    return EXIT_DONE
+
+
+def _write_proposed(
+    data: str, output: str, question: str | None, answer: str | None, model: str | None, as_json: bool
+) -> int:
+    """Writes or prints the recipe for a file, and prints what was guessed and what to check."""
+    from grpo_recipes.takeover.own_data.recipe import draft, draft_json, draft_text
+
+    if output != STDOUT and os.path.lexists(output):
+        raise overwrite_refusal(output)
+    recipe = "recipe.yaml" if output == STDOUT else output
+    proposed = draft(data, recipe, model=model, question=question, answer=answer)
+    if output == STDOUT and proposed.files:
+        because = "its file is written next to the recipe"
+        raise Refusal.of("this recipe needs a reward to be filled in", because=because, fix="-o FILE")
+    if output != STDOUT:
+        folder = Path(output).parent
+        files = {str(folder / name): text for name, text in proposed.files.items()}
+        write_new({**files, output: f"{SCHEMA_LINE}{proposed.text}"})
+    elif not as_json:
+        click.echo(proposed.text, nl=False)
+    if as_json:
+        value = draft_json(proposed, None if output == STDOUT else output)
+        click.echo(redact(json.dumps(value, indent=2, ensure_ascii=False)))
+    else:
+        click.echo(redact(draft_text(proposed, data)), err=True)
     return EXIT_DONE
 
 
