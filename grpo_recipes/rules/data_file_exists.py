@@ -183,7 +183,7 @@ def _template(
         needed = template_variables(text)
     except TemplateProblem as problem:
         because = ["jinja2 raises TemplateSyntaxError before the model is loaded"]
-        fix = 'write a variable in two braces on each side: "{{ question }}"'
+        fix = 'two braces on each side for a variable, "{{ question }}", and single ones for text, "{}"'
         yield context.finding(f"the template cannot be read: {problem}", key, because, fix=fix, mark=mark)
         return
     missing = sorted(needed.difference(columns)) if columns is not None else []

@@ -56,7 +56,7 @@ def _judge(context: Context, path: Path, judge: dict[str, Any]) -> Iterator[Find
             yield _at(context, template, "judge.prompt has no {{ completion }}", because, fix="add {{ completion }}")
     except TemplateProblem as problem:
         because = "jinja2 raises TemplateSyntaxError before the model is loaded"
-        fix = 'write a variable in two braces on each side: "{{ completion }}"'
+        fix = 'two braces on each side for a variable, "{{ completion }}", and single ones for text, "{}"'
         yield _at(context, template, f"the judge's prompt cannot be read: {problem}", because, fix=fix)
     url, key, scale = str(judge["base_url"]), judge["key_variable"], judge["scale"]
     if (whole := url.rstrip("/")).endswith("/chat/completions"):
