@@ -20,6 +20,18 @@ SHAPES = {  # of adapters, for --only
     f"r {rank}, alpha {alpha}": [f"lora.r={rank}", f"lora.lora_alpha={alpha}"]
     for rank, alpha in ((1, 2), (1, 32), (4, 32), (64, 32), (64, 128))
 }
+SUPERVISED = {  # steps of a warm start at the rate, with one step of GRPO that moves nothing
+    f"warm start, {kind}": [
+        *settings,
+        *(
+            "warm_start.steps=40",
+            "warm_start.answer={{ answer }}",
+            "training.max_steps=1",
+            "training.learning_rate=1e-9",
+        ),
+    ]
+    for kind, settings in KINDS.items()
+}
 RATES = (1e-3, 3e-3, 1e-2, 3e-2, 1e-1)
 OPTIMIZERS = ("adamw_torch", "adafactor", "rmsprop", "adagrad", "sgd")
 SETTINGS = ("training.max_steps=40", "training.save_steps=0", "evaluation.max_rows=200", "evaluation.at_start=false")
@@ -27,7 +39,9 @@ SETTINGS = ("training.max_steps=40", "training.save_steps=0", "evaluation.max_ro
 
 def accuracy(kind: str, optimizer: str, rate: float) -> float | None:
     """The share of right answers after training; None for a run that failed."""
-    settings = [*SETTINGS, *(KINDS | SHAPES)[kind], f"training.optim={optimizer}", f"training.learning_rate={rate:g}"]
+    section = "warm_start" if kind in SUPERVISED else "training"
+    settings = [*SETTINGS, f"training.optim={optimizer}", f"{section}.learning_rate={rate:g}"]
+    settings += (KINDS | SHAPES | SUPERVISED)[kind]
     options = [word for setting in settings for word in ("--set", setting)]
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder, "run")
@@ -41,12 +55,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--optimizers", default=",".join(OPTIMIZERS), help="words of `optim`, separated by commas")
     parser.add_argument("--rates", type=float, nargs="+", default=list(RATES))
-    parser.add_argument("--only", default=";".join(KINDS), help="kinds, separated by semicolons; or shapes")
+    parser.add_argument(
+        "--only", default=";".join(KINDS), help="kinds, shapes, or 'warm start, full', separated by semicolons"
+    )
     arguments = parser.parse_args()
-    print(f"{'kind':<16}{'optimizer':<14}{''.join(f'{rate:>8g}' for rate in arguments.rates)}", flush=True)
+    print(f"{'kind':<18}{'optimizer':<14}{''.join(f'{rate:>8g}' for rate in arguments.rates)}", flush=True)
     for kind in arguments.only.split(";"):
         for optimizer in arguments.optimizers.split(","):
-            print(f"{kind:<16}{optimizer:<14}", end="", flush=True)
+            print(f"{kind:<18}{optimizer:<14}", end="", flush=True)
             for rate in arguments.rates:
                 right = accuracy(kind, optimizer, rate)
                 print("  failed" if right is None else f"{right:>8.2f}", end="", flush=True)
