@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from support.processes import wait_until
 from worker_runs import Changes, events, lora_numbers, planned_reward, record, start, train
 
 SLOW_REWARD = """
@@ -53,6 +54,22 @@ def test_an_interrupted_run_leaves_a_checkpoint_from_which_it_goes_on_to_the_sam
     assert record(folder)["status"] == "completed"
     assert train(whole)[0] == 0
     assert losses(folder) == losses(whole)
+
+
+@pytest.mark.stack
+@pytest.mark.usefixtures("warm")
+def test_a_signal_during_the_evaluation_at_step_0_ends_it_after_a_batch(
+    make_plan: Callable[..., Changes], make_run: Callable[..., Path], held_out: Callable[..., Changes]
+) -> None:
+    minutes = held_out(samples=400, batch_size=1, greedy=False)
+    folder = make_run(make_plan(evaluation=minutes))
+    process = start(folder)
+    wait_until(lambda: (folder / "run.json").exists() and "evaluating before" in json.dumps(record(folder)["phases"]))
+    process.send_signal(signal.SIGTERM)
+    output = process.communicate(timeout=60)[0]
+    end = record(folder)
+    assert (process.returncode, end["status"], end["evaluation"]) == (75, "interrupted", {}), output
+    assert end["message"] == "stopped by a signal before the first step"
 
 
 def losses(folder: Path) -> list[tuple[int, float, float]]:
