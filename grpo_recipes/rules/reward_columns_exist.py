@@ -26,7 +26,8 @@ from grpo_recipes.rules._shared.training_rows import (
     rewards_of_set,
 )
 from grpo_recipes.rules.judge_can_be_asked import judge_columns
-from grpo_recipes.user_files.functions.definitions import CALLED_WITH, Definition, called_definition, function_of
+from grpo_recipes.user_files.functions.called_definition import called_definition
+from grpo_recipes.user_files.functions.definitions import CALLED_WITH, Definition, function_of
 from grpo_recipes.user_files.local_files import name_list
 from grpo_recipes.user_files.reward_imports import names_module, reward_names
 

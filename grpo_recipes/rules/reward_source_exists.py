@@ -22,10 +22,10 @@ from grpo_recipes.facts.accepted_keys import rewards_of_trl
 from grpo_recipes.rewards.catalog import LENGTH_OPTIONS, Signature, shipped_reward, shipped_rewards, why_options_refused
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.schemas.other_names import Row, reward_row
+from grpo_recipes.user_files.functions.called_definition import called_definition
 from grpo_recipes.user_files.functions.definitions import (
     CALLED_WITH,
     Definition,
-    called_definition,
     function_of,
     module_of,
     reads_any_keyword,
@@ -102,8 +102,7 @@ def _check_shipped(context: Context, path: Path, reward: dict[str, object]) -> I
             yield _of_another_program(context, path, name, *elsewhere)
             return
         catalog = shipped_rewards()
-        close = nearest_words(name, catalog, cutoff=0.7)
-        likely = close or [each for each in catalog if name in each]
+        likely = (close := nearest_words(name, catalog, cutoff=0.7)) or [each for each in catalog if name in each]
         yield _at(
             context,
             (*path, "name"),
@@ -219,9 +218,9 @@ def _python(context: Context, path: Path, reward: dict[str, object]) -> Iterator
         modules_beside(absolute)
     except (OSError, ValueError) as error:
         text = (error.strerror if isinstance(error, OSError) else None) or str(error)
-        because = "a run copies everything that a reward imports from its folder into the run folder"
+        because = ["a run copies everything that a reward imports from its folder into the run folder"]
         fix = "move its code into the file or its folder, or install the package elsewhere"
-        yield _at(context, key_path, text, because=[because], fix=fix)
+        yield _at(context, key_path, text, because=because, fix=fix)
 
 
 def _definition(
@@ -267,19 +266,15 @@ def _signature(
             fix="remove the / from its parameters",
         )
     if not function.takes_any_keyword:
-        missing = ", ".join(keyword for keyword in CALLED_WITH if keyword not in function.parameters)
+        missing = ", ".join(word for word in CALLED_WITH if word not in function.parameters)
         signature = ", ".join([*function.parameters, "**kwargs"])
+        right = f"def {getattr(target.node, 'name', '')}({signature})"
         yield _at(
             context,
             path,
             f"{name} has no **kwargs",
-            because=[
-                f"TRL also passes {f'{missing} and ' if missing else ''}every column",
-                f"it is declared at {target.at}",
-            ],
-            fix=f"lambda {signature}: ..."
-            if isinstance(target.node, ast.Lambda)
-            else f"def {target.node.name}({signature})",
+            because=[f"TRL also passes {missing and f'{missing} and '}every column", f"it is declared at {target.at}"],
+            fix=f"lambda {signature}: ..." if isinstance(target.node, ast.Lambda) else right,
         )
     options = reward.get("options")
     given = set(options) if isinstance(options, dict) else set()
