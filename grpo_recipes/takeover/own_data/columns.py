@@ -1,4 +1,4 @@
-"""Chooses the fields of prompt and right answer: by their values, and by their names only among those that fit."""
+"""Chooses the fields of prompt and right answer: by value, and by name only among those whose values fit."""
 
 import re
 import warnings

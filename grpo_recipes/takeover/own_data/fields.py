@@ -112,7 +112,7 @@ def _are_messages(value: Sequence[object]) -> bool:
 
 
 def _of_messages(field: DataField) -> Iterator[DataField]:
-    """The last message of the user, the answer after it, and the first system message."""
+    """The last user message, the answer after it, and the first system message."""
     by, key = ("from", "value") if is_share_gpt(field.present[0][0]) else ("role", "content")
     turns = [value if isinstance(value, list) else [] for value in field.values]
     places: dict[str, list[int | None]] = {}

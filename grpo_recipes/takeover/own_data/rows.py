@@ -27,7 +27,7 @@ _OTHER_SEPARATORS = (";", "\t", "|")
 
 @cache
 def words() -> dict[str, Any]:
-    """What is known of columns by their names, and of values by their words."""
+    """Known names of columns, and words that stand for null."""
     file = Path(__file__).parents[1] / "data" / "own_data.yaml"
     known: dict[str, Any] = yaml.safe_load(file.read_text(encoding="utf-8"))
     return known
