@@ -1,8 +1,9 @@
 """Trains the same with grpo-run and with programs like it: `python benchmarks/peers_training.py [--write]`.
 
 Same model (SmolLM2-135M-Instruct, which `make real-model` builds), rows, reward, seed and steps: an adapter, answers
-of up to 192 tokens to word problems, 4 prompts with 8 answers each in a step, float32. Each program cuts a step as it
-does by default: grpo-run as its plan says, the others into TRL's micro-batches of 8.
+of up to 192 tokens, 4 prompts with 8 answers each in a step, float32. Each program cuts a step as it does by default:
+grpo-run as its plan says, the others into TRL's micro-batches of 8. Two tasks: `sums` as those of `make real`, whose
+answers differ in length, and `problems` with "think step by step", of whose answers most are cut off.
 
     grpo-run       a recipe without a batch size
     TRL, a script  GRPOTrainer with the arguments of the plan and grpo-run's seed for each step, so that losses can be
@@ -11,7 +12,7 @@ does by default: grpo-run as its plan says, the others into TRL's micro-batches 
     soup-cli       its own file, as far as it has the settings; installed beside the packages of this environment
 
 Whole processes take turns; medians of the rounds, and the most memory of any. Seconds of a step are TRL's own
-`step_time` of the last step of each round, without the optimizer. --write: peers_training.md.
+`step_time` of the last step of each round, without the optimizer. --write: the task's part of peers_training.md.
 """
 
 import argparse
@@ -22,7 +23,7 @@ import statistics
 import sys
 import sysconfig
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -37,6 +38,10 @@ SCRIPT_NAME = f"TRL {version('trl')}, a script"
 PAGE = Path(__file__).with_name("peers_training.md")
 MODEL = ROOT / "build" / "real" / "smollm2" / "model"
 PROMPTS, GENERATIONS, TOKENS, OF_TRL = 4, 8, 192, 8
+HEAD = """# The same training with similar programs
+
+The docstring of `benchmarks/peers_training.py` says what is trained, and how each program cuts a step.
+"""
 NAMES = ("Anna", "Ben", "Carla", "David")
 THINGS = ("apples", "pens", "stamps", "marbles", "cards")
 ADAPTER = {"r": 16, "lora_alpha": 32, "lora_dropout": 0.0, "target_modules": "all-linear"}
@@ -81,6 +86,14 @@ trainer.train()
 """
 
 
+class Task(NamedTuple):
+    """What the model is asked. system_prompt: empty for none; write: a row's question and answer, from its number."""
+
+    temperature: float
+    system_prompt: str
+    write: Callable[[int], tuple[str, int]]
+
+
 class Training(NamedTuple):
     """cost: of the whole process. step_s, generation_s: of the last step; None if it is not known. losses: of steps."""
 
@@ -90,18 +103,34 @@ class Training(NamedTuple):
     losses: list[float]
 
 
-def write_rows(folder: Path, count: int) -> None:
-    """Word problems, as messages with their result, in the keys of each program."""
+def write_sum(number: int) -> tuple[str, int]:
+    """A sum of two numbers below 20, of which no two of the first rows are the same."""
+    first, second = 6 + number * 5 % 14, 3 + number * 7 % 17
+    return f"{first} + {second} = ?", first + second
+
+
+def write_problem(number: int) -> tuple[str, int]:
+    """A word problem of two steps."""
+    first, more, each = 3 + number % 7, 2 + number % 5, 2 + number % 3
+    name, thing = NAMES[number % len(NAMES)], THINGS[number % len(THINGS)]
+    question = (
+        f"{name} has {first} bags with {each} {thing} each and buys {more} more {thing}."
+        f" How many {thing} does {name} have? Think step by step, and end with the number."
+    )
+    return question, first * each + more
+
+
+TASKS = {"sums": Task(0.6, "Give only the result.", write_sum), "problems": Task(1.0, "", write_problem)}
+
+
+def write_rows(folder: Path, count: int, task: Task) -> None:
+    """The task's rows, as messages with their result, in the keys of each program."""
     lines = []
     for number in range(count):
-        first, more, each = 3 + number % 7, 2 + number % 5, 2 + number % 3
-        name, thing = NAMES[number % len(NAMES)], THINGS[number % len(THINGS)]
-        question = (
-            f"{name} has {first} bags with {each} {thing} each and buys {more} more {thing}."
-            f" How many {thing} does {name} have? Think step by step, and end with the number."
-        )
-        messages = [{"role": "user", "content": question}]
-        lines.append({"prompt": messages, "question": question, "solution": str(first * each + more)})
+        question, solution = task.write(number)
+        system = [{"role": "system", "content": task.system_prompt}] if task.system_prompt else []
+        messages = [*system, {"role": "user", "content": question}]
+        lines.append({"prompt": messages, "question": question, "solution": str(solution)})
     soup = [{"messages": line["prompt"], "solution": line["solution"]} for line in lines]
     (folder / "rows").mkdir()
     (folder / "solved.py").write_text(REWARD, encoding="utf-8")
@@ -109,17 +138,22 @@ def write_rows(folder: Path, count: int) -> None:
         (folder / file).write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
 
 
-def write_files(folder: Path, model: Path, steps: int) -> None:
+def write_files(folder: Path, model: Path, steps: int, task: Task) -> None:
     """Writes what each program reads."""
-    write_rows(folder, steps * PROMPTS)
+    write_rows(folder, steps * PROMPTS, task)
     recipe = {
         "recipe": 1,
         "name": "peers",
         "model": {"model_name_or_path": str(model), "dtype": "float32"},
         "lora": ADAPTER,
-        "dataset": {"path": "rows/train.jsonl", "prompt": "{{ question }}", "columns": {"solution": "{{ solution }}"}},
+        "dataset": {
+            "path": "rows/train.jsonl",
+            "system_prompt": task.system_prompt or None,
+            "prompt": "{{ question }}",
+            "columns": {"solution": "{{ solution }}"},
+        },
         "rewards": [{"python": "solved.py:reward_fn"}],
-        "generation": {"max_completion_length": TOKENS},
+        "generation": {"max_completion_length": TOKENS, "temperature": task.temperature},
         "grpo": {"num_generations": GENERATIONS},
         "training": {"prompts_per_step": PROMPTS, "max_steps": steps, "learning_rate": 1e-5},
     }
@@ -214,10 +248,19 @@ def table(trainings: Mapping[str, Sequence[Training]], of: str) -> str:
     return "\n".join(lines)
 
 
+def write_part(text: str) -> None:
+    """Writes the part of a task into the page, in place of the one it had."""
+    parts = PAGE.read_text(encoding="utf-8").split("\n## ")[1:] if PAGE.exists() else []
+    heading = text.splitlines()[0]
+    kept = [f"## {part.strip()}\n" for part in parts if f"## {part}".splitlines()[0] != heading]
+    PAGE.write_text("\n".join([HEAD, *sorted([*kept, text])]), encoding="utf-8")
+
+
 def main() -> None:
     """Measures and prints the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", type=Path, default=MODEL)
+    parser.add_argument("--task", choices=TASKS, default="sums")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=2)
     parser.add_argument("--without", nargs="*", default=(), help="the first words of programs that are left out")
@@ -226,8 +269,8 @@ def main() -> None:
     python = sys.executable
     with tempfile.TemporaryDirectory() as work:
         folder = Path(work)
-        write_files(folder, options.model.resolve(), options.steps)
-        soup = soup_in(folder / "soup-environment")
+        write_files(folder, options.model.resolve(), options.steps, TASKS[options.task])
+        soup = "soup" if "soup-cli" in options.without else soup_in(folder / "soup-environment")
         own = [python, "-m", "grpo_recipes.cli.main", "recipe.yaml", "--allow-code", "here"]
         state = f"checkpoint-{options.steps}/trainer_state.json"
         commands = {
@@ -248,18 +291,19 @@ def main() -> None:
             for name in commands:
                 trainings[name].append(train(folder, name, number, commands))
                 print(name, trainings[name][-1], file=sys.stderr, flush=True)
-    text = f"""# The same training with similar programs
+    cores = len(os.sched_getaffinity(0))
+    releases = ", ".join(f"{package} {version(package)}" for package in ("torch", "transformers", "trl"))
+    text = f"""## {options.task}
 
-Written by `python benchmarks/peers_training.py --write` on {os.cpu_count()} cores without a GPU, with python
-{platform.python_version()}, torch {version("torch")}, transformers {version("transformers")} and trl {version("trl")}:
-medians of {options.rounds} rounds in turn, {options.steps} steps each. The script's docstring says what is trained,
-and how each program cuts a step.
+Written by `python benchmarks/peers_training.py --task {options.task} --write`, without a GPU, on {cores} of
+{os.cpu_count()} cores, with python {platform.python_version()}, {releases}: medians of {options.rounds} rounds in turn,
+{options.steps} steps each.
 
 {table(trainings, SCRIPT_NAME)}
 """
     print(text)
     if options.write:
-        PAGE.write_text(text, encoding="utf-8")
+        write_part(text)
 
 
 if __name__ == "__main__":
