@@ -1,11 +1,11 @@
-"""Trains small runs, writes their reports and photographs them: the pictures of docs/report.md.
+"""Trains small runs, writes their reports and photographs them: the pictures of docs/report.md and docs/sweep.md.
 
     python benchmarks/report_screenshots.py [--runs FOLDER] [--all FOLDER]
 
-Needs chromium. Two runs of the quickstart at two learning rates, and three that fail: a reward that never varies, a
-length that cuts every completion, a learning rate that gives NaN; two CPU minutes. --runs keeps them, and goes on with
-what is there. --all writes every page at 360 and 1440 pixels, light and dark, into a folder. Exits with 1 where the
-browser's console says anything or a page asks for anything but itself.
+Needs chromium. Two runs of the quickstart at two learning rates, three that fail (a reward that never varies, a length
+that cuts every completion, a learning rate that gives NaN), and a sweep of nine runs; five CPU minutes. --runs keeps
+them, and goes on with what is there. --all writes every page at 390 and 1440 pixels, light and dark, into a folder.
+Exits with 1 if the browser's console says anything or a page asks for anything but itself.
 """
 
 import argparse
@@ -27,12 +27,16 @@ RUNS = {
     "all-truncated": [*FAILING, "generation.max_completion_length=2"],
     "not-a-number": [*FAILING, "training.learning_rate=1e30", "training.max_grad_norm=1e30"],
 }
-PAGES = {**{name: [name] for name in RUNS}, "two-runs": ["addition-1", "addition-2"]}
+SHORT = ["--set", "training.max_steps=30", "--set", "evaluation.max_rows=200"]
+SWEEP = ["--vary", "training.learning_rate=1e-4,5e-4,2e-3", "--seeds", "3", *SHORT]
+PAGES = {**{name: [name] for name in RUNS}, "two-runs": ["addition-1", "addition-2"], "sweep": ["sweep"]}
+WIDTHS = (390, 1440)
 # Of docs/: page, width, height, dark.
 PICTURES = {
     "report-run.webp": ("addition-1", 1440, 1000, False),
-    "report-failing.webp": ("constant-reward", 360, 720, True),
+    "report-failing.webp": ("constant-reward", 390, 780, True),
     "report-runs.webp": ("two-runs", 1440, 900, True),
+    "report-sweep.webp": ("sweep", 1440, 700, False),
 }
 LARGEST_BYTES = 100_000
 
@@ -52,13 +56,16 @@ def main() -> int:
                 print(f"training {name}", flush=True)
                 words = [word for setting in settings for word in ("--set", setting)]
                 _grpo_run(str(ROOT / "recipes" / "quickstart.yaml"), *words, "--out", str(runs / name))
+        if not (runs / "sweep" / "sweep.json").exists():
+            print("training a sweep", flush=True)
+            _grpo_run("sweep", str(ROOT / "recipes" / "quickstart.yaml"), *SWEEP, "--out", str(runs / "sweep"))
         for name, of in PAGES.items():
             _grpo_run("report", *(str(runs / one) for one in of), "-o", str(runs / f"{name}.html"), check=True)
         with chromium.browser() as browser:
             sizes = [_picture(browser, runs, ROOT / "docs" / file, *how) for file, how in PICTURES.items()]
             for name in PAGES if options.every else ():
                 options.every.mkdir(parents=True, exist_ok=True)
-                for width in (360, 1440):
+                for width in WIDTHS:
                     for dark in (False, True):
                         file = options.every / f"{name}-{width}-{'dark' if dark else 'light'}.webp"
                         _picture(browser, runs, file, name, width, 900, dark)
