@@ -68,7 +68,7 @@ class RunOptions(NamedTuple):
 
     @property
     def trains(self) -> bool:
-        """Whether it trains, and not only plans."""
+        """Whether the options start a training, not only plan it."""
         return not (self.validate_only or self.dry_run)
 
     @property
