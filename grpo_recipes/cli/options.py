@@ -107,7 +107,9 @@ def choose_stack(target: str | None, *, trains: bool = False, announce: bool = T
             return machine
         target = "tested"
         if announce:
-            click.echo(f"this machine lacks {', '.join(missing)}: judged as for --target {target}", err=True)
+            from grpo_recipes.contract.secrets.redact import redact
+
+            click.echo(redact(f"this machine lacks {', '.join(missing)}: judged as for --target {target}"), err=True)
     from grpo_recipes.stack.target import parse_target
 
     stack, findings = parse_target(target)
