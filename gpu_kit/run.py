@@ -31,8 +31,13 @@ def chosen(words: str) -> list[str]:
 
 
 def still_to_run(names: list[str], results: Results, *, again: bool) -> list[str]:
-    """Returns the stages that have not passed yet; all of them with `again`."""
-    return [name for name in names if again or name not in results.passed()]
+    """Returns the stages that have not passed yet; all of them with `again`. Those that were cut off come last.
+
+    So a stage that hangs does not take the time of the next call, too.
+    """
+    left = [name for name in names if again or name not in results.passed()]
+    cut_off = {name for name, one in results.stages.items() if one.status == "cut off"}
+    return sorted(left, key=cut_off.__contains__)
 
 
 def begun(out: Path, earlier: Path | None, device: str) -> Results:

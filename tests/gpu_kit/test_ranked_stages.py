@@ -52,6 +52,12 @@ def test_a_folder_of_results_that_is_a_file_is_said(
     assert "error: " in capsys.readouterr().err
 
 
+def test_what_was_cut_off_waits_for_what_was_not_tried() -> None:
+    results = Results("cpu", [{}], {"doctor": Result("cut off"), "lora": Result("failed")})
+    names = ["doctor", "lora", "qlora"]
+    assert runner.still_to_run(names, results, again=False) == ["lora", "qlora", "doctor"]
+
+
 def test_what_passed_is_not_run_again_and_what_failed_or_was_left_out_is() -> None:
     results = Results("cpu", [{}], {"doctor": Result("passed"), "lora": Result("failed"), "qlora": Result("left out")})
     names = ["doctor", "lora", "qlora", "zero2"]
