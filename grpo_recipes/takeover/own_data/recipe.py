@@ -115,10 +115,10 @@ def _evaluation(data: str, folder: str, *, has_gpu: bool) -> tuple[list[str], li
 
 
 def _training(proposal: Proposal, rows: FirstRows, capabilities: Sequence[tuple[int, int] | None]) -> list[str]:
-    """Sizes for the machine that init runs on; without a GPU, a step takes half a minute."""
+    """Sizes for the machine that init runs on; small ones without a GPU."""
     has_gpu, right = bool(capabilities), proposal.answer
     first = right.rewards[0]["name"] if right and right.rewards else None
-    tokens = 512 if has_gpu else 256
+    tokens = 512 if has_gpu else 128
     if right and first == "exact_match":
         tokens = max(16, 1 << right.longest.bit_length())
     elif first == "code_tests":
@@ -132,7 +132,7 @@ def _training(proposal: Proposal, rows: FirstRows, capabilities: Sequence[tuple[
         if has_gpu
         else "# Sizes for a machine without a GPU, as this one; with one, init takes larger ones.",
         f"generation: {{max_completion_length: {tokens}, use_vllm: auto}}",
-        "grpo: {num_generations: 8}",
+        f"grpo: {{num_generations: {8 if has_gpu else 4}}}",
         "training:",
         f"  prompts_per_step: {prompts}",
         f"  learning_rate: {'1e-5' if has_gpu else '2e-4'}",
@@ -140,6 +140,7 @@ def _training(proposal: Proposal, rows: FirstRows, capabilities: Sequence[tuple[
         f"  save_steps: {50 if has_gpu else 10}",
         *(["  bf16: true"] if has_bf16 else []),
         f"  gradient_checkpointing: {'auto' if has_gpu else 'false'}",
+        *([] if has_gpu else ['launch: {environment: {OMP_NUM_THREADS: "1"}}     # more if nothing else runs here']),
     ]
 
 
