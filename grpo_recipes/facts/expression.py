@@ -150,6 +150,12 @@ def _spans(name: str) -> tuple[str, list[Any]]:
     return "trl", []
 
 
+def is_of_trl_alone(name: str) -> bool:
+    """Whether TRL declares a field, and transformers does in none of its releases."""
+    inherited = table("transformers")["owners"][PACKAGES["transformers"]]["fields"]
+    return name not in inherited and bool(_spans(name)[1])
+
+
 def _words(name: str) -> list[object]:
     """Every word that some release accepts for a field."""
     return [word for _, _, field in _spans(name)[1] for word in field.get("allowed", ())]

@@ -29,7 +29,7 @@ def value_findings(settings: Settings, facts: Facts, source: Source, *, left_ove
     left_over: only judge values written as auto that no rule decided.
     """
     findings = []
-    fields = {owner: facts.fields(owner) or {} for owner in OWNERS}
+    fields = {owner: facts.fields(owner) or facts.own_fields(owner) or {} for owner in OWNERS}
     expressed: Mapping[str, Expression] | None = None
     for key, setting in settings.items():
         owner, _, name = key.partition(".")

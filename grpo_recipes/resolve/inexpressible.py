@@ -12,6 +12,7 @@ from grpo_recipes.facts.expression import (
     Passed,
     Target,
     expression,
+    is_of_trl_alone,
     releases_that_express,
     spans_text,
 )
@@ -24,18 +25,23 @@ NOT_EXPRESSED = "FCT004"
 
 
 def target_of(facts: Facts) -> Target | None:
-    """The target that values are expressed on, None if the fields of its GRPOConfig are unknown."""
-    fields = facts.fields("GRPOConfig")
+    """The target that values are expressed on: of an unknown transformers, without its fields; None without TRL's."""
+    fields = facts.fields("GRPOConfig") or facts.own_fields("GRPOConfig")
     return None if fields is None else Target(facts.versions, fields)
 
 
 def expressions(settings: Settings, facts: Facts) -> dict[str, Expression]:
-    """How the target expresses every GRPOConfig value that was written or that matters, by field name."""
+    """How the target expresses every GRPOConfig value that was written or that matters, by field name.
+
+    Of an unknown transformers only those of TRL's fields.
+    """
     target, values = target_of(facts), field_values(settings)
     if target is None:
         return {}
-    expressed = {}
+    is_whole, expressed = facts.fields("GRPOConfig") is not None, {}
     for name, field in classified_fields().items():
+        if not (is_whole or is_of_trl_alone(name)):
+            continue
         setting = settings.get(f"GRPOConfig.{name}")
         if setting is not None and setting.value != "auto" and (setting.given or matters(field, values)):
             expressed[name] = expression(field, setting.value, values, target)
@@ -45,18 +51,16 @@ def expressions(settings: Settings, facts: Facts) -> dict[str, Expression]:
 def keys_to_pass(settings: Settings, expressed: Mapping[str, Expression]) -> dict[str, Passed]:
     """The values to pass for GRPOConfig, by the target's key; a null only if the release must be told.
 
-    expressed: expressions() of the settings, {} if the target's fields are unknown and everything is passed as it is.
+    expressed: expressions() of the settings; values of fields that the target does not tell are passed as they are.
     """
-    by_field = expressed
-    if not by_field:
-        values = field_values(settings)
-        by_field = {
-            name: Passed(f"GRPOConfig.{name}", setting.value)
-            for name, field in classified_fields().items()
-            if (setting := settings.get(f"GRPOConfig.{name}")) is not None
-            and setting.value != "auto"
-            and (setting.given or matters(field, values))
-        }
+    values = field_values(settings)
+    by_field = {
+        name: expressed.get(name) or Passed(f"GRPOConfig.{name}", setting.value)
+        for name, field in classified_fields().items()
+        if (setting := settings.get(f"GRPOConfig.{name}")) is not None
+        and setting.value != "auto"
+        and (setting.given or matters(field, values))
+    }
     return {
         passed.key: passed
         for name, passed in by_field.items()

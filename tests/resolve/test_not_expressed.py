@@ -145,3 +145,24 @@ def test_the_name_of_an_older_release_is_answered_with_the_newest(tmp_path: Path
     (found,) = errors(resolved(tmp_path, text, OLD["0.21.0"]))
     assert (found.rule, found.fix) == ("FCT002", "write it as trl.vllm_structured_outputs_regex")
     assert "only older releases use the name" in found.message
+
+
+OF_TRL = {
+    "trl==0.19.1 grpo: {loss_type: dr_grpo, importance_sampling_level: sequence}": "FCT004",
+    "trl==0.19.1 grpo: {loss_type: dapoo}": "FCT005",
+    "trl==1.16.0,gpus=8xH100-80GB grpo: {importance_sampling_level: sequenz}": "FCT005",
+    "trl==1.16.0 trl: {vllm_importance_sampling_mode: foo}": "FCT005",
+    "trl==1.16.0 ": "",
+    "trl==1.16.0 training: {learning_rate: 1e-4, warmup_steps: 0.1, optim: adafactor}": "",
+}
+
+
+@pytest.mark.parametrize("case", OF_TRL)
+def test_fields_of_trl_are_judged_without_the_release_of_transformers(case: str, tmp_path: Path) -> None:
+    target, _, text = case.partition(" ")
+    resolution = resolved(tmp_path, text, target)
+    assert " ".join(finding.rule for finding in errors(resolution)) == OF_TRL[case]
+    if not OF_TRL[case]:
+        whole = plan_of(resolved(tmp_path, text, f"{target},{pinned('transformers')}")).arguments.GRPOConfig
+        passed = plan_of(resolution).arguments.GRPOConfig
+        assert whole.keys() - passed.keys() <= {"activation_checkpointing_kwargs"}, "renamed by transformers"
