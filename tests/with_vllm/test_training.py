@@ -96,7 +96,7 @@ def test_it_samples_from_what_a_warm_start_trained(model: Path, tmp_path: Path) 
     (tmp_path / "held_out.jsonl").write_text('{"question": "i"}\n{"question": "j"}\n')
     more = {
         "warm_start": {"steps": 40, "answer": "7{{ question }}", "learning_rate": 1e-2},
-        "evaluation": {"path": str(tmp_path / "held_out.jsonl"), "at_start": True, "generated_by": "vllm"},
+        "evaluation": {"path": str(tmp_path / "held_out.jsonl"), "at_start": True, "use_vllm": True},
     }
     record, steps = train(tmp_path, model, COLOCATE, more)
     known = record["evaluation"]
