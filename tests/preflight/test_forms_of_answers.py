@@ -116,6 +116,24 @@ def test_objects_in_the_form_of_python_are_named(prompt: str, target: str, gold:
     assert all(fault.fix == 'solution: "{{ answer | tojson }}"' for fault in faults)
 
 
+@pytest.mark.parametrize(
+    ("prompt", "gold", "fix"),
+    [
+        ("14+97=", "['111']", 'solution: "{{ answer | first }}"'),
+        ("14+97=", "[111]", 'solution: "{{ answer | first }}"'),
+        ("Who wrote it?", "['Ann', 'Bob']", "a template for solution that writes the answer as text"),
+        ("Who wrote it?", "{'name': 'Ann'}", "a template for solution that writes the answer as text"),
+        ("Give a Python list of the digits.", "['1', '2']", None),
+        ("Sort [3, 1].", "[1, 3]", None),
+        ("14+97=", "111", None),
+    ],
+)
+def test_a_list_that_exact_match_compares_as_a_text_is_named(prompt: str, gold: str, fix: str | None) -> None:
+    rows = _rows("dataset", [prompt] * 4, solution=[gold] * 4)
+    faults = [*answers_are_of_one_kind.check(_seen(rows, target="exact_match", trial_texts={"gold": [gold] * 4}))]
+    assert [fault.fix for fault in faults] == ([fix] if fix else [])
+
+
 def test_keys_that_no_prompt_names_are_named() -> None:
     gold = [json.dumps({"amount_eur": one, "name": "Ana"}) for one in range(8)]
 

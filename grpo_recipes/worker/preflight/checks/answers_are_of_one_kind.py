@@ -3,7 +3,7 @@ r"""Right answers have the form that the prompt asks for, in training and in hel
 What: held-out answers of a different form than those that are trained (126.00 for 126, 1,240 for 1240, (B) for B), for
 rewards that compare texts; and answers that are indices while every prompt has options with letters, or the reverse.
 Only a form that nine tenths of the rows share counts. Also texts with several words and numbers, where every prompt
-asks for a number; and objects in Python's form where prompts or rewards read JSON.
+asks for a number; and objects in Python's form where prompts or rewards read JSON, or exact_match a text.
 Why: the model is scored on texts that it was never asked for, so every held-out answer, or every answer, counts as
 wrong.
 Fix: a template under dataset.columns, or evaluation.columns, that writes both in one form.
@@ -43,6 +43,7 @@ ASKS_FOR_NUMBER = re.compile(
     r"(?i)\b(?:final|whole|bare|single|an?) (?:number|integer)\b|\bnumber only\b|\bonly (?:the|a) number\b|<number>"
 )
 NUMBER, WORD = re.compile(r"\d+(?:[.,]\d+)*"), re.compile(r"[^\W\d_]{2,}")
+NAMES_OBJECT = re.compile(r"(?i)\b(?:lists?|arrays?|python|dict\w*|tuples?|brackets?)\b|[\[{]")
 OPTION = r"(?m)(?:^|\s)\(?{}[.):]\s*\S"
 
 
@@ -52,7 +53,7 @@ def check(inputs: Seen) -> Iterator[Finding]:
     if inputs.data is None or column is None or not readers:
         return
     yield from _prose(inputs, column)
-    yield from _python_text(inputs, column, any(reward.target in OF_JSON for reward in readers))
+    yield from _python_text(inputs, column, {reward.target for reward in readers})
     if all(reward.target in COMPARED_AS_NUMBERS for reward in readers):
         return
     answers = _answers(inputs.data, column)
@@ -96,11 +97,12 @@ def _prose(inputs: Seen, column: str) -> Iterator[Finding]:
         )
 
 
-def _python_text(inputs: Seen, column: str, is_asked: bool) -> Iterator[Finding]:
-    """Yields objects that were written as Python writes them, although prompts or rewards name JSON."""
+def _python_text(inputs: Seen, column: str, targets: set[str]) -> Iterator[Finding]:
+    """Yields objects in the form of Python where JSON is read, or where no prompt names that form."""
     assert inputs.data is not None
     golds = inputs.trial_texts.get(GOLD, [])
-    is_asked = is_asked or all("json" in prompt_as_text(prompt).lower() for prompt in inputs.data.prompts)
+    prompts = [prompt_as_text(prompt) for prompt in inputs.data.prompts]
+    is_asked = not targets.isdisjoint(OF_JSON) or all("json" in prompt.lower() for prompt in prompts)
     if golds and is_asked and all(map(_is_python, golds)):
         template = template_of(inputs, column, "{} | tojson")
         yield warning(
@@ -109,6 +111,30 @@ def _python_text(inputs: Seen, column: str, is_asked: bool) -> Iterator[Finding]
             because="a template writes an object with Python's quotes, unless | tojson follows it",
             fix=template or f"a template for {column} with | tojson",
         )
+    objects = [_object(text) for text in golds]
+    if (
+        is_asked
+        or "exact_match" not in targets
+        or not (objects and all(objects))
+        or any(map(NAMES_OBJECT.search, prompts))
+    ):
+        return
+    are_single = all(isinstance(value, list) and len(value) == 1 for value in objects)
+    yield warning(
+        f"right answers are written as Python writes a {type(objects[0]).__name__}, such as {cut(golds[0], 36)}",
+        ("dataset", "columns", column),
+        because="exact_match compares with this text, and no prompt names its form",
+        fix=(are_single and template_of(inputs, column, "{} | first"))
+        or f"a template for {column} that writes the answer as text",
+    )
+
+
+def _object(text: str) -> object:
+    """The list or dict that a text is in Python's form, None for any other text."""
+    with contextlib.suppress(ValueError, SyntaxError, MemoryError, RecursionError):
+        value = ast.literal_eval(text)
+        return value if isinstance(value, dict | list) else None
+    return None
 
 
 def _is_python(text: str) -> bool:
@@ -116,9 +142,7 @@ def _is_python(text: str) -> bool:
     with contextlib.suppress(ValueError):
         json.loads(text)
         return False
-    with contextlib.suppress(ValueError, SyntaxError, MemoryError, RecursionError):
-        return isinstance(ast.literal_eval(text), dict | list)
-    return False
+    return _object(text) is not None
 
 
 def _answers(rows: Rows, column: str) -> list[str]:
