@@ -292,6 +292,15 @@ def test_rows_whose_right_answers_are_not_paid_are_named(
     assert _messages(right_answers_are_paid, seen) == ([message] if is_named else [])
 
 
+@pytest.mark.parametrize(("gold", "is_named"), [(1.0, False), (0.5, True)])
+def test_another_answer_that_ends_alike_is_paid_too(gold: float, is_named: bool) -> None:
+    """A reward may look at a part of the answer, such as its last digit; one of the wrong rows pays the other more."""
+    alike: Values = [{GOLD: gold, "empty": 0.0, "another row's gold": 1.0} for _ in range(2)]
+    apart: Values = [{GOLD: 1.0, "empty": 0.0, "another row's gold": 0.0} for _ in range(3)]
+    seen = _seen(answers := ["12", "32", "5", "7", "9"], (1.0, [*alike, *apart]), **{GOLD: answers})
+    assert bool(_messages(right_answers_are_paid, seen)) == is_named
+
+
 @pytest.mark.parametrize(("together", "is_named"), [([0.5, 0.0, 1.0, 0.0], True), ([1.0, 0.0, 0.5, 0.0], False)])
 def test_a_reward_that_depends_on_other_prompts_is_named(together: list[float], is_named: bool) -> None:
     entries = [(row, case) for row in (0, 1) for case in (GOLD, "empty")]
