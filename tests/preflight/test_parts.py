@@ -32,6 +32,7 @@ from grpo_recipes.worker.preflight.checks import (
     rewards_are_given,
     rewards_teach,
     right_answers_differ,
+    stop_tokens_exist,
     stops_end_no_answer,
     values_are_read_as_written,
 )
@@ -40,6 +41,7 @@ from grpo_recipes.worker.preflight.trials import trials
 from grpo_recipes.worker.user_code.reward_call import call_reward
 
 CHECKS = Path(__file__).parents[2] / "grpo_recipes" / "worker" / "preflight" / "checks"
+MODEL = Path(__file__).parents[2] / "recipes" / "quickstart" / "model"
 STACK = f"{pinned('trl transformers')},gpus=0"
 OPTIONS: dict[str, Any] = {
     "rows": 4,
@@ -310,6 +312,22 @@ def _gave(values: list[float | None], seconds: float = 0.0, weight: float = 1.0)
     entries = tuple((place // 2, ("gold", "empty")[place % 2]) for place in range(len(values)))
     calls = (Call("all", "own", "values", entries, tuple(values), seconds),)
     return RewardSeen(0, "mine", "python", weight, calls)
+
+
+@pytest.mark.stack
+@pytest.mark.parametrize(("missing", "add_tokens", "names"), [(0, (), ""), (1, (), "'<|im_end|>'"), (1, ("<a>",), "")])
+def test_a_token_of_the_prompts_that_the_model_lacks_is_named(
+    missing: int, add_tokens: tuple[str, ...], names: str
+) -> None:
+    from transformers import AutoTokenizer, Qwen2Config
+
+    tokenizer = AutoTokenizer.from_pretrained(str(MODEL))
+    last = tokenizer.convert_tokens_to_ids("<|im_end|>")
+    seen = _seen(tokenizer=tokenizer, config=Qwen2Config(vocab_size=last + 1 - missing), texts=["1+1=<|im_end|>"])
+    seen.plan.tokenizer = SimpleNamespace(add_tokens=add_tokens)  # type: ignore[misc, assignment]
+    seen.ends = DeclaredEnds((), (), ())
+    known = [fault.message.partition("for: ")[2] for fault in stop_tokens_exist.check(seen)]
+    assert known == ([names] if names else [])
 
 
 def test_a_slow_reward_is_a_note_from_ten_seconds_and_a_warning_from_a_minute_per_step() -> None:
