@@ -33,34 +33,36 @@ def target_of(facts: Facts) -> Target | None:
 def expressions(settings: Settings, facts: Facts) -> dict[str, Expression]:
     """How the target expresses every GRPOConfig value that was written or that matters, by field name.
 
-    Of an unknown transformers only those of TRL's fields.
+    Of an unknown transformers, values of other fields than TRL's are passed as they are.
     """
     target, values = target_of(facts), field_values(settings)
     if target is None:
         return {}
     is_whole, expressed = facts.fields("GRPOConfig") is not None, {}
     for name, field in classified_fields().items():
-        if not (is_whole or is_of_trl_alone(name)):
-            continue
         setting = settings.get(f"GRPOConfig.{name}")
         if setting is not None and setting.value != "auto" and (setting.given or matters(field, values)):
-            expressed[name] = expression(field, setting.value, values, target)
+            is_known = is_whole or is_of_trl_alone(name)
+            as_it_is = Passed(f"GRPOConfig.{name}", setting.value)
+            expressed[name] = expression(field, setting.value, values, target) if is_known else as_it_is
     return expressed
 
 
 def keys_to_pass(settings: Settings, expressed: Mapping[str, Expression]) -> dict[str, Passed]:
     """The values to pass for GRPOConfig, by the target's key; a null only if the release must be told.
 
-    expressed: expressions() of the settings; values of fields that the target does not tell are passed as they are.
+    expressed: expressions() of the settings, {} if the target's fields are unknown and everything is passed as it is.
     """
-    values = field_values(settings)
-    by_field = {
-        name: expressed.get(name) or Passed(f"GRPOConfig.{name}", setting.value)
-        for name, field in classified_fields().items()
-        if (setting := settings.get(f"GRPOConfig.{name}")) is not None
-        and setting.value != "auto"
-        and (setting.given or matters(field, values))
-    }
+    by_field = expressed
+    if not by_field:
+        values = field_values(settings)
+        by_field = {
+            name: Passed(f"GRPOConfig.{name}", setting.value)
+            for name, field in classified_fields().items()
+            if (setting := settings.get(f"GRPOConfig.{name}")) is not None
+            and setting.value != "auto"
+            and (setting.given or matters(field, values))
+        }
     return {
         passed.key: passed
         for name, passed in by_field.items()

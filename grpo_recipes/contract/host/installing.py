@@ -7,11 +7,9 @@ import shlex
 import shutil
 import sys
 from collections.abc import Sequence
-from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
-from urllib.parse import urlsplit
-from urllib.request import url2pathname
+from urllib.parse import unquote, urlsplit
 
 DISTRIBUTION = "grpo-recipes"
 ROOT = Path(__file__).parents[3]
@@ -51,6 +49,8 @@ def _of_the_origin(extra: str) -> list[str] | None:
     """
     if _is_checkout(ROOT):
         return ["-e", f"{ROOT}[{extra}]"]
+    from importlib import metadata  # a plan shows words for other machines, which need none
+
     try:
         text = metadata.distribution(DISTRIBUTION).read_text("direct_url.json")
     except metadata.PackageNotFoundError:
@@ -62,7 +62,7 @@ def _of_the_origin(extra: str) -> list[str] | None:
     if repository is not None:
         url = f"{repository['vcs']}+{url}@{repository['commit_id']}"
     elif url.startswith("file:"):
-        path = Path(url2pathname(urlsplit(url).path))
+        path = Path(unquote(urlsplit(url).path))
         return [f"{path}[{extra}]"] if path.is_file() or _is_checkout(path) else None
     folder = f"#subdirectory={origin['subdirectory']}" if origin.get("subdirectory") else ""
     return [f"{DISTRIBUTION}[{extra}] @ {url}{folder}"]
@@ -78,6 +78,8 @@ def _is_checkout(folder: Path) -> bool:
 
 def _bounded(packages: Sequence[str], extra: str) -> list[str]:
     """The packages with the extra's bounds; bare names if grpo-recipes is not installed."""
+    from importlib import metadata
+
     try:
         required = metadata.requires(DISTRIBUTION) or []
     except metadata.PackageNotFoundError:
