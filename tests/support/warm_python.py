@@ -215,6 +215,7 @@ def _run(request: dict[str, Any], files: list[int]) -> None:
         _settle(request, files)
         # torch makes its pool of threads anew after a fork, which two threads that load a model must not do together.
         sys.modules["torch"].set_num_threads(sys.modules["torch"].get_num_threads())
+        sys.modules["transformers.core_model_loading"].GLOBAL_WORKERS = 1  # type: ignore[attr-defined]
         code = _exit_code(request["words"])
     except BaseException:
         traceback.print_exc()
