@@ -94,3 +94,16 @@ def test_the_options_of_shown_commands_exist(page: Path) -> None:
         options = {"--help"} | {option for one in command.params for option in (*one.opts, *one.secondary_opts)}
         unknown += [f"{name} {word}" for word in words if re.fullmatch(r"--?[a-z][\w-]*", word) and word not in options]
     assert unknown == []
+
+
+def test_pages_and_sections_that_messages_name_exist() -> None:
+    named = {
+        match.groups()
+        for path in (ROOT / "grpo_recipes").rglob("*")
+        if path.suffix in (".py", ".yaml", ".json", ".j2")
+        for match in re.finditer(r"docs/([a-z-]+\.md)(?:, ([A-Z][a-z ]+))?", path.read_text(encoding="utf-8"))
+    }
+    assert ("rewards.md", "A judge") in named
+    for page, section in sorted(named, key=str):
+        text = (DOCS / page).read_text(encoding="utf-8")
+        assert section is None or f"## {section}\n" in text, f"{page} has no section {section}"
