@@ -41,24 +41,24 @@ def check(context: Context) -> Iterator[Finding]:
         if (names := attributes_set(tree)) is None:
             return
         known |= names
-    for place, of, of_function in reads:
+    for key_path, of, of_function in reads:
         unknown = {read.name: read for read in of_function if read.name not in known and not read.name.startswith("__")}
         for read in unknown.values():
-            yield _finding(context, place, of, environment_class.name, known, read)
+            yield _finding(context, key_path, of, environment_class.name, known, read)
 
 
-def _finding(context: Context, place: Path, of: Definition, owner: str, known: set[str], read: "Lookup") -> Finding:
+def _finding(context: Context, key_path: Path, of: Definition, owner: str, known: set[str], read: "Lookup") -> Finding:
     file = of.path.rpartition("/")[2]
     own = sorted(name for name in known if not name.startswith("_"))
     near = nearest_words(read.name, own, cutoff=0.6) or [name for name in own if read.name in name]
     return context.finding(
         f"{file}:{read.line}: {owner} has no attribute {read.name}",
-        ".".join(map(str, place[:2])) if place[0] == "environment" else "rewards",
+        ".".join(map(str, key_path[:2])) if key_path[0] == "environment" else "rewards",
         [
             "Python raises AttributeError there" if read.raises else "the object of every completion lacks it",
             f"{owner} and the files that use it set {', '.join(own)}",
         ],
         fix=near[0] if near else f"set self.{read.name} in {owner}.reset",
         severity="error" if read.raises else "warning",
-        mark=context.source.mark(place),
+        mark=context.source.mark(key_path),
     )

@@ -116,11 +116,11 @@ def rows_renderer(data: Data, where: str) -> Callable[[Mapping[str, Sequence[Any
                     fix = problem.fix(sources[path])
                 elif str(problem) == NULL and (name := _name_of_null(rows[len(made)], sources[path])) is not None:
                     why += [IN_CSV] if data.format == "csv" else []
-                    kept = f"filter: {{{{ {name} is not none }}}}"
+                    filter_text = f"filter: {{{{ {name} is not none }}}}"
                     fix = (
-                        f"{kept} under dataset"
+                        f"{filter_text} under dataset"
                         if path == GOLD
-                        else f"write a text for null: {{{{ {name} or 'None' }}}}; or {kept}"
+                        else f"write a text for null: {{{{ {name} or 'None' }}}}; or {filter_text}"
                     )
                 refusal = mistake(message, seen=[_template(sources[path])], because=why, fix=fix, path=path)
                 raise Refused(refusal) from problem
