@@ -227,7 +227,8 @@ def test_a_flood_is_bounded_and_its_end_is_shown(tmp_path: Path) -> None:
     written = logged(tmp_path, *[line for _ in range(600)], b"ValueError: the reason\n")
     assert 16 << 20 < len(written) < 18 << 20
     assert b"bytes of output are missing here: more than 64 KiB a second were printed]" in written
-    assert written.endswith(b"printed by a reward\nValueError: the reason\n")
+    # Alone where a slow machine has room again for a line that short, else with the lines before it.
+    assert written.endswith(b"\nValueError: the reason\n")
 
 
 def test_secrets_without_a_gap_are_cut_between_them(tmp_path: Path) -> None:
