@@ -1,7 +1,7 @@
 """What TRL alone does with the five founding failures, written as its users write it, on every stack.
 
-raw_expected.json has for each stack and failure what each experiment of raw_experiments.py is expected to show. A
-failure that no stack shows any more is nothing that grpo-run prevents.
+raw_expected.json has for each stack and failure what each experiment of raw_experiments.py is expected to show, or a
+list where it shows now one and now another. A failure that no stack shows any more is nothing that grpo-run prevents.
 """
 
 import json
@@ -15,15 +15,15 @@ from stacks_table import StacksTable
 
 pytestmark = pytest.mark.stacks
 
-EXPECTED: dict[str, dict[str, dict[str, str]]] = {
+EXPECTED: dict[str, dict[str, dict[str, str | list[str]]]] = {
     NEWEST if stack == "newest" else stack: failures
     for stack, failures in json.loads(Path(__file__).with_name("raw_expected.json").read_text(encoding="utf-8")).items()
 }
 CASES = [
-    (stack, int(failure), label, outcome)
+    (stack, int(failure), label, [shown] if isinstance(shown, str) else shown)
     for stack, failures in EXPECTED.items()
     for failure, labels in failures.items()
-    for label, outcome in labels.items()
+    for label, shown in labels.items()
 ]
 
 
@@ -38,8 +38,8 @@ def test_every_stack_is_expected_to_show_something() -> None:
     ("stack", "failure", "label", "expected"), CASES, ids=[f"{stack}-{n}-{label}" for stack, n, label, _ in CASES]
 )
 def test_trl_alone_shows_what_is_expected(
-    stack: str, failure: int, label: str, expected: str, laboratory: Laboratory, stacks_table: StacksTable
+    stack: str, failure: int, label: str, expected: list[str], laboratory: Laboratory, stacks_table: StacksTable
 ) -> None:
     outcome = RAW[failure][label].outcome(laboratory, stack)
     stacks_table.fill(stack, FAILURES[failure], outcome, label)
-    assert outcome == expected
+    assert outcome in expected
