@@ -33,12 +33,9 @@ def test_the_figures_are_those_of_the_rows(
     outcome = laboratory.run(stack, "figure_experiments.compared", ranks=ranks, cases=CASES | more)
     assert outcome.result is not None, outcome.told
     for name, found in outcome.result.items():
-        # On this release and several processes, entropy and kl then count each process alike.
-        ratios_alone = ranks > 1 and stack.startswith("0.26") and name == "sequence ratios"
         for logged, rows in zip(found["logged"], found["rows"], strict=True):
             own = {key: value for key, value in logged.items() if key in ("entropy", "kl") or key[:11] == "clip_ratio/"}
             assert own.keys() >= rows.keys()
-            rows = {key: rows[key] for key in rows if not ratios_alone or key[:11] == "clip_ratio/"}
             assert {key: own[key] for key in rows} == pytest.approx(rows, rel=1e-4, abs=1e-6), name
             assert rows or not own
             if (cut := logged.get("completions/clipped_ratio")) is not None:

@@ -10,8 +10,9 @@ Source: `_compute_loss` and `compute_liger_loss` of trl 0.16.0 to 1.16.0.
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import Any
 
 import torch
@@ -55,33 +56,44 @@ class TokenFigures(TrainerCallback):  # type: ignore[misc]
         logged = self._trainer.seams.figures()
         before = {name: logged.pop(name) for name in NAMES if name in logged}
         tokens = (inputs["completion_mask"] * inputs.get("tool_mask", 1)).sum(1)
-        with self._gathering_by_tokens(tokens.sum()):
+        with self._gathering_by_tokens(tokens.sum()) as means:
             loss = compute(model, inputs, *given, **named)
         for name in NAMES:
-            self._values[name] += logged.pop(name, [])
+            values = logged.pop(name, [])
+            if means and name in (KL, ENTROPY):
+                values = [value if math.isnan(value) else means[value] for value in values]
+            self._values[name] += values
         logged.update(before)
         self._counts.append(torch.stack([tokens.sum(), (tokens > 0).sum(), torch.tensor(len(tokens)).to(tokens)]))
         return loss
 
-    def _gathering_by_tokens(self, own: Any) -> ExitStack:
+    @contextmanager
+    def _gathering_by_tokens(self, own: Any) -> Iterator[dict[float, float]]:
         """Makes TRL before 1.12 weigh the mean of each process by its tokens inside a with block.
 
         It gathers a mean of each process, and takes the mean and extremes of those that are not NaN. Each is repeated
-        for the tokens of its process. Not with sequence ratios, whose means are over completions. own: the tokens of
-        this process.
+        for the tokens of its process. With sequence ratios, the means of ratios are over completions: nothing is
+        repeated, and yields TRL's means, each with the one by tokens. own: the tokens of this process.
         """
-        standing, accelerator = ExitStack(), self._trainer.accelerator
-        is_weighed = self._trainer.seams.does("figures are weighed over processes")
-        if accelerator.num_processes == 1 or is_weighed or self._is_by_row:
-            return standing
+        standing, accelerator, by_tokens = ExitStack(), self._trainer.accelerator, dict[float, float]()
+        if accelerator.num_processes == 1 or self._trainer.seams.does("figures are weighed over processes"):
+            yield by_tokens
+            return
         counts = accelerator.gather(own.reshape(1))
 
-        def repeated(gather: Any) -> Any:
-            return lambda value: gather(value).repeat_interleave(counts) if value.ndim == 0 else gather(value)
+        def weighed(gather: Any, value: Any) -> Any:
+            means = gather(value)
+            if value.ndim > 0:
+                return means
+            repeated = means.repeat_interleave(counts)
+            by_tokens[means.nanmean().item()] = repeated.nanmean().item()
+            return means if self._is_by_row else repeated
 
-        for name in ("gather", "gather_for_metrics"):
-            standing.enter_context(replace_temporarily(accelerator, name, repeated(getattr(accelerator, name))))
-        return standing
+        with standing:
+            for name in ("gather", "gather_for_metrics"):
+                replaced = partial(weighed, getattr(accelerator, name))
+                standing.enter_context(replace_temporarily(accelerator, name, replaced))
+            yield by_tokens if self._is_by_row else {}
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Adds the step's values. All processes must call it. TRL logs the mean over the steps of a line."""
