@@ -12,13 +12,14 @@ from typing import Any
 
 from grpo_recipes.contract.findings.finding import path_text
 from grpo_recipes.contract.findings.wording import nearest_words, value_text
-from grpo_recipes.explain.pages import id_page, known_ids
+from grpo_recipes.explain.pages import id_page, known_ids, reward_page
 from grpo_recipes.facts.classified import classified_fields, fields_by_home
 from grpo_recipes.facts.facts import Facts
 from grpo_recipes.facts.released import history as tables
 from grpo_recipes.facts.released.shipped import table
 from grpo_recipes.resolve import rename
 from grpo_recipes.resolve.resolve import Resolution
+from grpo_recipes.rewards.catalog import shipped_rewards
 from grpo_recipes.rules.catalog import rules
 from grpo_recipes.schemas.export import field_docs
 from grpo_recipes.schemas.fast_accept import OF_ITEMS, keys_named, recipe_keys
@@ -29,7 +30,7 @@ from grpo_recipes.schemas.section import fields_by_key, is_required_key
 
 
 def explain(word: str, facts: Facts) -> str | None:
-    """The page of an id, a key, a word of the field or an algorithm; None if it does not exist."""
+    """The page of an id, a key, a shipped reward, a word of the field or an algorithm; None if it does not exist."""
     page = id_page(word)
     if page is not None:
         return page
@@ -42,7 +43,8 @@ def explain(word: str, facts: Facts) -> str | None:
         return key_page(key, facts)
     if word.removeprefix("dataset.").startswith(f"{tables.TABLE}."):
         return task_page(word.rpartition(".")[2])
-    page = field_page(word.removeprefix("trl."), facts) or topic_page(word) or _page_of_another_name(word, facts)
+    page = field_page(word.removeprefix("trl."), facts) or topic_page(word)
+    page = page or reward_page(word.removeprefix("rewards.")) or _page_of_another_name(word, facts)
     return page or algorithm_page(word)
 
 
@@ -133,7 +135,8 @@ def nearest_key(word: str) -> str | None:
 
 def nearest(word: str) -> str | None:
     """The id or key most similar to an unknown word."""
-    names = [*known_ids(), *recipe_keys(), *classified_fields(), *(name for row in topics() for name in row["names"])]
+    names = [*known_ids(), *recipe_keys(), *classified_fields(), *shipped_rewards()]
+    names += [name for row in topics() for name in row["names"]]
     return next(iter(nearest_words(word, names, cutoff=0.6)), None)
 
 
@@ -210,7 +213,7 @@ def _rows(rows: Sequence[tuple[str, ...]]) -> list[str]:
 
 def _sentence(text: str) -> str:
     """The first sentence of a text, on one line."""
-    return re.split(r"(?<!e\.g)(?<=\.) ", " ".join(text.split()), maxsplit=1)[0]
+    return re.split(r"(?<!e\.g\.)(?<=\.) ", " ".join(text.split()), maxsplit=1)[0]
 
 
 # Sections whose keys are the fields of another class, by the class.

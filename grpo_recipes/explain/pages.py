@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from grpo_recipes.contract.findings.wording import value_text
 from grpo_recipes.explain import verdict_meanings
 from grpo_recipes.resolve import field_values, inexpressible, schema_findings, stack_findings
 from grpo_recipes.resolve.unknown_keys import suggestions
+from grpo_recipes.rewards.catalog import shipped_rewards
 from grpo_recipes.rules.catalog import rules
 from grpo_recipes.yaml import ids as yaml_ids
 
@@ -103,6 +105,22 @@ def id_page(word: str) -> str | None:
     if shown.proved_by:
         parts.append(f"Proved by: {shown.proved_by}")
     return "\n\n".join(parts)
+
+
+def reward_page(name: str) -> str | None:
+    """What a shipped reward gives, the columns it reads and its options with defaults; None for another word."""
+    reward = shipped_rewards().get(name)
+    if reward is None:
+        return None
+    lines = [f"rewards: [{{name: {name}}}]", "", reward.doc, ""]
+    lines += [f"reads: {', '.join(reward.columns)}"] if reward.columns else []
+    options = [
+        f"{option}: {value_text(list(default) if isinstance(default, tuple) else default)}"
+        for option, default in reward.options.items()
+    ]
+    options += [f"{option} (required)" for option in reward.required if option not in reward.options]
+    lines += ["options:", *(f"  {option}" for option in options)] if options else ["it has no options"]
+    return "\n".join(lines)
 
 
 def _indent(text: str) -> str:

@@ -16,6 +16,7 @@ from grpo_recipes.rules._shared.training_rows import held_out_sets, makes_rows
 from grpo_recipes.user_files.local_files import data_format, local_path
 
 ID = "EVL001"
+_OTHER_FILE = "path: a second file, with rows that are not trained on"
 
 
 def check(context: Context) -> Iterator[Finding]:
@@ -33,6 +34,7 @@ def _of_set(name: str, context: Context) -> Iterator[Finding]:
             continue  # episodes, whose numbers differ
         if held_out is not None and _place(context, path, data["path"]) != held_out:
             continue
+        is_file = data_format(_place(context, path, data["path"])) is not None
         same_name = context.value("evaluation.name") in (None, data["name"])
         split = context.value("evaluation.split") or ("train" if own_path is not None else data["split"])
         if same_name and split != data["split"] and overlap(str(split), str(data["split"])) and not _chooses(data):
@@ -40,17 +42,18 @@ def _of_set(name: str, context: Context) -> Iterator[Finding]:
                 f"{name or 'evaluation'} uses rows that are trained on: {split} is part of {data['split']}",
                 "evaluation.split" if context.is_given("evaluation.split") or name else "evaluation",
                 f"both are rows of {data['path']}",
-                fix="slices without common rows, such as split: train[5%:] to train on, and train[:5%] to evaluate",
+                fix=_OTHER_FILE
+                if is_file
+                else "slices without common rows, such as split: train[5%:] to train on, and train[:5%] to evaluate",
             )
             return
         if same_name and split == data["split"]:
-            is_file = data_format(_place(context, path, data["path"])) is not None
             other = "train" if split == "test" else "test"
             yield context.finding(
                 f"{name or 'evaluation'} uses the rows that are trained on",
                 "evaluation.split" if context.is_given("evaluation.split") or name else "evaluation",
                 f"both take split {split} of {data['path']}",
-                fix="path: a second file, with rows that are not trained on" if is_file else f"split: {other}",
+                fix=_OTHER_FILE if is_file else f"split: {other}",
                 patch=[] if is_file else [Patch(context.path("evaluation.split"), other)],
             )
             return

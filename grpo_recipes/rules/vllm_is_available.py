@@ -100,7 +100,8 @@ def check(context: Context) -> Iterator[Finding]:
         yield context.wrong(message, USE_VLLM, because, "auto", fix="use_vllm: auto, or install vllm")
     elif not context.stack.is_known("vllm"):
         because = "the target does not list vllm"
-        yield context.not_checked(f"whether {context.stack.origin} has vllm is unknown", USE_VLLM, because)
+        fix = "add vllm==VERSION to the target, the release of the machine that trains"
+        yield context.not_checked(f"whether {context.stack.origin} has vllm is unknown", USE_VLLM, because, fix)
 
 
 def _check_vllm_gpu(context: Context) -> Iterator[Finding]:

@@ -5,10 +5,11 @@ from collections.abc import Callable
 import pytest
 
 from grpo_recipes.cli.options import choose_stack
-from grpo_recipes.explain.explain import explain, nearest, topic_page, topics
+from grpo_recipes.explain.explain import explain, nearest, section_keys, topic_page, topics
 from grpo_recipes.explain.pages import known_ids
 from grpo_recipes.facts.classified import classified_fields
 from grpo_recipes.facts.facts import facts_for
+from grpo_recipes.rewards.catalog import shipped_rewards
 from grpo_recipes.schemas.fast_accept import recipe_keys
 
 # What each page has to name.
@@ -112,6 +113,19 @@ def test_topics_name_what_exists_and_hide_no_key() -> None:
     facts = facts_for(choose_stack("tested"))
     hidden = {name: explain(name, facts) for name in names}
     assert [name for name, page in hidden.items() if page != topic_page(name)] == []
+
+
+def test_each_shipped_reward_has_a_page_with_its_options(grpo_run: Callable) -> None:
+    for name, reward in shipped_rewards().items():
+        page = grpo_run("explain", f"rewards.{name}").out
+        assert reward.doc in page
+        assert all(f"  {option}" in page for option in (*reward.options, *reward.required))
+    assert grpo_run("explain", "tag_format").out == grpo_run("explain", "rewards.tag_format").out
+    assert nearest("tag_formt") == "tag_format"
+
+
+def test_the_line_of_a_key_goes_on_after_an_abbreviation() -> None:
+    assert "the model shall write" in " ".join((section_keys("warm_start") or "").split())
 
 
 @pytest.mark.parametrize(("typed", "meant"), [("chekpoint", "checkpoint"), ("quantisation", "quantization")])

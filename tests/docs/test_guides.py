@@ -62,7 +62,7 @@ def test_the_start_pages_link_to_the_questions() -> None:
 
 
 def test_instructions_for_agents_are_short_and_linked() -> None:
-    assert len((ROOT / "AGENTS.md").read_text(encoding="utf-8").split()) <= 600
+    assert len((ROOT / "AGENTS.md").read_text(encoding="utf-8").split()) <= 700
     assert "AGENTS.md" in LINK.findall((ROOT / "README.md").read_text(encoding="utf-8"))
 
 

@@ -154,9 +154,9 @@ class Context(NamedTuple):
         patch = Patch(at or self.path(key), better, remove=better is None)
         return self.finding(message, key, because, fix=fix, patch=[patch], severity=severity, mark=mark)
 
-    def not_checked(self, message: str, key: str, because: str | Sequence[str]) -> Finding:
+    def not_checked(self, message: str, key: str, because: str | Sequence[str], fix: str | None = None) -> Finding:
         """A finding for what could not be checked."""
-        return self.finding(message, key, because, severity="not-checked")
+        return self.finding(message, key, because, fix=fix, severity="not-checked")
 
 
 def finding_at(
