@@ -16,14 +16,16 @@ ROOT = Path(__file__).parents[3]
 """The folder of the package: a checkout, an environment's packages, or the archive of a run folder."""
 
 
-def install_command(packages: Sequence[str], extra: str = "", others: Sequence[str] = ()) -> str:
+def install_command(
+    packages: Sequence[str], extra: str = "", others: Sequence[str] = (), *, is_alone: bool = False
+) -> str:
     """Returns a command to paste, such as "pip install '/home/me/grpo-run[train]'".
 
     packages: the missing ones. extra: the extra that has them; it is installed from where grpo-recipes was: a checkout,
     a wheel, a repository or an index. If that is gone, the packages are named, in the releases of the extra. others:
-    packages outside the extra.
+    packages outside the extra. is_alone: only the packages, where the whole extra would replace installed releases.
     """
-    words = _of_the_origin(extra) if extra else None
+    words = _of_the_origin(extra) if extra and not is_alone else None
     return " ".join([_installer(), *(shlex.quote(word) for word in [*(words or _bounded(packages, extra)), *others])])
 
 

@@ -92,10 +92,16 @@ WITH_MATH_VERIFY = tuple(
 
 
 def command_for(stack: Stack, packages: Sequence[str], extra: str = "") -> str:
-    """The command that installs packages, or the extra that has them, on this machine; words for a declared one."""
+    """The command that installs packages, or the extra that has them, on this machine; words for a declared one.
+
+    Beside an installed TRL, only the packages: the releases of the extra would replace those that are there.
+    """
     from grpo_recipes.contract.host.installing import install_command, install_there  # only for a mistake
 
-    return (install_there if stack.declared else install_command)(packages, extra)
+    is_alone = extra == "train" and bool(stack.version("trl"))
+    if stack.declared:
+        return install_there(packages, "" if is_alone else extra)
+    return install_command(packages, extra, is_alone=is_alone)
 
 
 def package_of(optim: str) -> str | None:
