@@ -3,6 +3,7 @@
 import gc
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -37,6 +38,10 @@ def handle(number: signal.Signals) -> Callable[[], object]:
     return lambda: signal.signal(number, lambda *_: None)
 
 
+def set_soft_limit(limit: int, value: int) -> None:
+    resource.setrlimit(limit, (value, resource.getrlimit(limit)[1]))
+
+
 CHANGES: dict[str, tuple[Callable[[], object], str]] = {
     "the folder": (lambda: os.chdir("/"), "changed the working folder"),
     "SIGTERM": (handle(signal.SIGTERM), "took over SIGTERM"),
@@ -54,6 +59,10 @@ CHANGES: dict[str, tuple[Callable[[], object], str]] = {
     ),
     "a timer": (lambda: signal.setitimer(signal.ITIMER_REAL, 500), "left a timer running"),
     "the recursion limit": (lambda: sys.setrecursionlimit(900), "lowered the recursion limit"),
+    "a function of os": (lambda: setattr(os, "rename", None), "replaced os.rename"),
+    "a class": (lambda: setattr(subprocess, "Popen", None), "replaced subprocess.Popen"),
+    "the size of files": (lambda: set_soft_limit(resource.RLIMIT_FSIZE, 1000), "lowered the limit RLIMIT_FSIZE"),
+    "open files": (lambda: set_soft_limit(resource.RLIMIT_NOFILE, 9), "lowered the limit RLIMIT_NOFILE"),
 }
 
 
@@ -145,7 +154,9 @@ def state() -> tuple[object, ...]:
     handlers = [signal.getsignal(each) for each in (*containing._WATCHED,)]
     variables = os.environ.get("RANK"), os.environ.get("WORLD_SIZE")
     timer = signal.getitimer(signal.ITIMER_REAL)[0]
-    return os.getcwd(), umask, handlers, variables, sys.getrecursionlimit(), gc.isenabled(), timer
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE), resource.getrlimit(resource.RLIMIT_NOFILE)
+    functions = os.rename, subprocess.Popen
+    return os.getcwd(), umask, handlers, variables, sys.getrecursionlimit(), gc.isenabled(), timer, limits, functions
 
 
 @pytest.mark.parametrize("change", CHANGES)

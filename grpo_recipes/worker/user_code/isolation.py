@@ -1,14 +1,19 @@
 """Wraps calls of user code: undoes changes to the process that would affect the run, and prints each once.
 
 It undoes changes that would silently end or change a run: to the working folder, signal handlers, standard streams, the
-umask, the variables that identify the process within the run, torch's settings and seed, and the trainer's state. A
+umask, limits, functions of Python's own modules (the guards of public code rewards set os.rename to None), the
+variables that identify the process within the run, torch's settings and seed, and the trainer's state. A
 fork that returns would train a second time in the same folder, so it is ended. SystemExit in a reward becomes an error
 with the reward's name. Changes that a reward may need, to the locale and to other variables, are only printed.
 """
 
+import builtins
 import dataclasses
 import os
+import resource
+import shutil
 import signal
+import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -16,6 +21,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+from grpo_recipes.contract.findings.wording import join_items
 from grpo_recipes.contract.host.processes import ASKING
 from grpo_recipes.contract.host.standard_streams import make_steady
 from grpo_recipes.worker.user_code.process_settings import ProcessSetting, settings
@@ -23,6 +29,8 @@ from grpo_recipes.worker.user_code.process_settings import ProcessSetting, setti
 RAISED_IN = "raised in "
 _OF_THE_RUN = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 _WATCHED = (*ASKING, signal.SIGCHLD)
+_LIMITS = ("AS", "CPU", "DATA", "FSIZE", "NOFILE", "NPROC", "STACK")
+_MODULES = (builtins, os, shutil, subprocess)
 _FIXED = frozenset({str, int, float, bool, type(None), bytes})
 _said: set[tuple[str, str]] = set()
 _process = os.getpid()
@@ -43,6 +51,8 @@ class _Before:
     texts: tuple[Any, Any] = field(default_factory=lambda: (sys.stdout, sys.stderr))
     variables: dict[str, str] = field(default_factory=lambda: dict(os.environ))
     recursion: int = field(default_factory=sys.getrecursionlimit)
+    limits: dict[str, tuple[int, int]] = field(default_factory=lambda: {name: _limit(name) for name in _LIMITS})
+    members: list[dict[str, Any]] = field(default_factory=lambda: [dict(vars(module)) for module in _MODULES])
     settings: list[tuple[ProcessSetting, Any]] = field(
         default_factory=lambda: [(each, each.read()) for each in settings()]
     )
@@ -126,6 +136,8 @@ def _of_state(state: Any) -> Iterator[ProcessSetting]:
 
 
 def _put_right(before: _Before, what: str) -> None:
+    _put_right_members(before, what)
+    _put_right_limits(before, what)
     is_closed = False
     for number, (copy, file) in before.streams.items():
         if _file(number) != file:
@@ -165,6 +177,37 @@ def _put_right(before: _Before, what: str) -> None:
             if setting.write is not None:
                 setting.write(value)
             _say(what, setting.change, is_undone=setting.write is not None)
+
+
+def _put_right_members(before: _Before, what: str) -> None:
+    replaced = []
+    for module, members in zip(_MODULES, before.members, strict=True):
+        now = vars(module)
+        names = [name for name, member in members.items() if now.get(name) is not member]
+        now.update({name: members[name] for name in names})
+        replaced += [f"{module.__name__}.{name}" for name in names]
+    if replaced:
+        _say(what, f"replaced {join_items(replaced)}")
+
+
+def _limit(name: str) -> tuple[int, int]:
+    return resource.getrlimit(getattr(resource, f"RLIMIT_{name}"))
+
+
+def _put_right_limits(before: _Before, what: str) -> None:
+    for name, limits in before.limits.items():
+        now = _limit(name)
+        if not any(map(_is_lower, now, limits)):
+            continue
+        for hard in (limits[1], now[1]):  # only root may raise a hard limit again
+            with suppress(ValueError, OSError):
+                resource.setrlimit(getattr(resource, f"RLIMIT_{name}"), (limits[0], hard))
+                break
+        _say(what, f"lowered the limit RLIMIT_{name}", is_undone=_limit(name)[0] == limits[0])
+
+
+def _is_lower(limit: int, other: int) -> bool:
+    return limit != resource.RLIM_INFINITY and (other == resource.RLIM_INFINITY or limit < other)
 
 
 def _put_right_variables(before: _Before, what: str) -> None:
