@@ -91,6 +91,8 @@ SENTENCES = [f"Oslo, the capital, was founded {' '.join('so long ago and again'[
         ([f"2024-01-{n + 10} 12:00:00" for n in range(20)], None),
         (["the same short answer here"] * 20, None),
         ([text[:30] for text in SENTENCES[:6]], None),
+        ([f"{n}.5 km per hour" for n in range(20)], None),
+        ([f"He has {n} + 3 apples.\n#### {n + 3}" for n in range(20)], None),
     ],
 )
 def test_right_answers_that_are_cut_off_are_named(answers: list[str], message: str | None) -> None:
