@@ -80,8 +80,7 @@ def _peak_text(needs: MemoryNeeds) -> str:
 
 def _steps(context: Context, needs: MemoryNeeds, is_same: bool) -> Iterator[_MachineChange]:
     """The changes that keep the experiment, the cheapest first."""
-    least = None if has_cut(context) else _smallest(context, needs)
-    for size in () if least is None else [size for size in _divisors(needs.update.batch) if size >= least]:
+    for size in _sizes(context, needs):
         yield _MachineChange(f"per_device_train_batch_size: {size}", "", Patch(SIZE, size), _cut_to(size))
     if not needs.update.is_checkpointing:
         yield _MachineChange(
@@ -96,6 +95,12 @@ def _steps(context: Context, needs: MemoryNeeds, is_same: bool) -> Iterator[_Mac
             yield _MachineChange(f"strategy: {strategy}", "more traffic between the GPUs", patch, _shard(strategy))
 
 
+def _sizes(context: Context, needs: MemoryNeeds) -> list[int]:
+    """The smaller micro-batches that leave the experiment unchanged, the largest first."""
+    least = None if has_cut(context) else _smallest(context, needs)
+    return [] if least is None else [size for size in _divisors(needs.update.batch) if size >= least]
+
+
 def _heavier(context: Context, needs: MemoryNeeds) -> tuple[str, ...]:
     """The sharded strategies beyond the recipe's, if DeepSpeed can be used."""
     if needs.layout.processes == 1 or not context.stack.version("deepspeed") or is_quantized(context):
@@ -105,15 +110,22 @@ def _heavier(context: Context, needs: MemoryNeeds) -> tuple[str, ...]:
 
 
 def _with_vllm(context: Context, needs: MemoryNeeds) -> Iterator[Way]:
-    """The change of a recipe that would generate with vLLM if it were installed."""
+    """The change of a recipe that would generate with vLLM if it were installed, with the largest micro-batch."""
     section, share = context.source.values.get("generation"), context.value("GRPOConfig.vllm_gpu_memory_utilization")
     is_left_open = isinstance(section, Mapping) and section.get("use_vllm") == "auto"
     if not is_left_open or context.stack.version("vllm") is not None or place(context) != "colocate":
         return
     held = float(share) if isinstance(share, int | float) else None
-    changed = needs._replace(layout=needs.layout._replace(generation="vllm_colocate", vllm_share=held))
-    if _peak(changed) <= TIGHT:
-        yield Way(f"install vllm, so that generation.use_vllm: auto uses it ({_peak_text(changed)})", ())
+    generating = needs._replace(layout=needs.layout._replace(generation="vllm_colocate", vllm_share=held))
+    training = context.source.values.get("training")
+    written = training.get(SIZE[1], "auto") if isinstance(training, Mapping) else "auto"
+    for size in (needs.update.batch, *_sizes(context, needs)):
+        changed = _cut_to(size)(generating)
+        if _peak(changed) <= TIGHT:
+            # The plan with vLLM chooses a size that was not written.
+            beside = "" if written == "auto" or size == needs.update.batch else f", with {SIZE[1]}: {size}"
+            yield Way(f"install vllm, so that generation.use_vllm: auto uses it{beside} ({_peak_text(changed)})", ())
+            return
 
 
 def _with_a_lower_share(needs: MemoryNeeds, copy: float | None) -> Iterator[Way]:
