@@ -532,6 +532,17 @@ MISTAKES = [
         "`lora` has no key enabled",
         "remove lora",
     ),
+    *(
+        (f"lora: {{{name}: false, r: 8}}", "FCT001", f"lora.{name}", f"`lora` has no key {name}", "remove lora")
+        for name in ("use_lora", "use_peft", "enable_lora", "is_enabled")
+    ),
+    (
+        "lora: {use_lora: true, r: 8}",
+        "FCT001",
+        "lora.use_lora",
+        "`lora` has no key use_lora",
+        "remove use_lora",
+    ),
     (
         "lora: {disabled: false, lora_alpha: 16}",
         "FCT001",

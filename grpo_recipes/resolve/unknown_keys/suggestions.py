@@ -23,7 +23,9 @@ UNKNOWN_KEY = "FCT001"
 REMOVED_KEY = "FCT002"
 OWNED_KEY = "FCT003"
 
-SWITCHES_ON, SWITCHES_OFF = ("enabled", "enable", "use", "active"), ("disabled", "disable")
+SWITCHES_ON, SWITCHES_OFF = ("enabled", "is_enabled", "enable", "use", "active", "on"), ("disabled", "disable", "off")
+# With the name of the section: use_lora, enable_lora, lora_enabled.
+NAMED_SWITCHES = ("use_{}", "use_peft", "enable_{}", "{}_enabled")
 OPEN_SECTIONS = {"trl": "GRPOConfig", "lora": "LoraConfig", "quantization": "BitsAndBytesConfig"}
 
 
@@ -34,10 +36,10 @@ def finding_of_unknown_key(path: Path, value: object, facts: Facts, source: Sour
     # A warm start has its own steps and rates, whose names are near those of GRPO.
     return (
         (_nearest(path, value, facts, source) if section == "warm_start" else None)
+        or _switch(path, value, source)
         or finding_of_other_program(
             path, value, f"{'' if section else 'the top level of '}{where} has no key {name}", UNKNOWN_KEY, source
         )
-        or _switch(path, value, source)
         or _section_of_another_name(path, value, source)
         or _removal_finding(path, facts, source)
         or _elsewhere(path, value, facts, source)
@@ -56,7 +58,8 @@ def finding_of_unknown_key(path: Path, value: object, facts: Facts, source: Sour
 def _switch(path: Path, value: object, source: Source) -> Finding | None:
     """The finding for a switch such as `enabled` in a section that is on by being written; None for any other key."""
     section, name = str(path[0]), str(path[-1])
-    if len(path) != 2 or not isinstance(value, bool) or name not in (*SWITCHES_ON, *SWITCHES_OFF):
+    on = (*SWITCHES_ON, *(named.format(section) for named in NAMED_SWITCHES))
+    if len(path) != 2 or not isinstance(value, bool) or name not in (*on, *SWITCHES_OFF):
         return None
     from grpo_recipes.schemas.models import is_switched_by_being_written  # only needed for a mistake
 
@@ -255,7 +258,7 @@ def _section_keys(path: Path, facts: Facts) -> list[str]:
     top = ".".join(above)
     keys = list(section_keys().get(top, ()))
     keys.extend(facts.fields(OPEN_SECTIONS[top]) or ()) if top in OPEN_SECTIONS else None
-    return keys
+    return [*dict.fromkeys(keys)]
 
 
 def _list_keys(path: Path, facts: Facts) -> tuple[str, ...]:
