@@ -23,4 +23,10 @@ def check(context: Context) -> Iterator[Finding]:
     elif not four and not eight:
         message = "`quantization` sets neither load_in_4bit nor load_in_8bit"
         because = "without one of them nothing is quantized"
-        yield context.wrong(message, "quantization", because, True, at=("quantization", "load_in_4bit"))
+        section = context.source.values.get("quantization")
+        written = [*section.values()] if isinstance(section, dict) else []
+        width = 8 if 8 in written else 4
+        if (context.is_given(FOUR) or context.is_given(EIGHT)) and width not in written:
+            yield context.wrong(message, "quantization", because)
+        else:
+            yield context.wrong(message, "quantization", because, True, at=("quantization", f"load_in_{width}bit"))
