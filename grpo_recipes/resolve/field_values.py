@@ -114,6 +114,11 @@ OTHER_WORDS = {
     "adamwfused": "adamw_torch_fused",
     "fusedadamw": "adamw_torch_fused",
     "pagedadamw": "paged_adamw_32bit",
+    "cosinewithwarmup": "cosine",
+    "cosineannealing": "cosine",
+    "linearwithwarmup": "linear",
+    "constantwithoutwarmup": "constant",
+    "wsd": "warmup_stable_decay",
 }
 
 

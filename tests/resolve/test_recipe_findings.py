@@ -217,6 +217,26 @@ def test_the_nearest_word_is_of_the_same_family(word: str, meant: str | None, tm
 
 
 @pytest.mark.parametrize(
+    ("word", "meant"),
+    [
+        ("cosine_with_warmup", "cosine"),
+        ("linear_with_warmup", "linear"),
+        ("wsd", "warmup_stable_decay"),
+        ("constant_with_warmups", "constant_with_warmup"),
+    ],
+)
+def test_a_schedule_of_another_program_is_the_one_that_it_names(word: str, meant: str, tmp_path: Path) -> None:
+    """Each of transformers' schedules takes warmup_steps, except constant."""
+    (found,) = errors(resolved(tmp_path, f"training: {{lr_scheduler_type: {word}}}"))
+    assert found.fix == f"lr_scheduler_type: {meant}"
+
+
+def test_a_width_under_another_name_is_the_one_that_is_meant(tmp_path: Path) -> None:
+    found = errors(resolved(tmp_path, "quantization: {bits: 8}\nlora: {r: 4}"))
+    assert "load_in_8bit: true" in [finding.fix for finding in found]
+
+
+@pytest.mark.parametrize(
     ("text", "section"),
     [("peft: {lora_r: 8}", "lora"), ("sampling: {max_new_tokens: 64}", "generation"), ("peft: {}", "lora")],
 )
