@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -59,6 +60,7 @@ CHANGES: dict[str, tuple[Callable[[], object], str]] = {
     ),
     "a timer": (lambda: signal.setitimer(signal.ITIMER_REAL, 500), "left a timer running"),
     "the recursion limit": (lambda: sys.setrecursionlimit(900), "lowered the recursion limit"),
+    "warnings": (lambda: warnings.simplefilter("error"), "made warnings errors"),
     "a function of os": (lambda: setattr(os, "rename", None), "replaced os.rename"),
     "a class": (lambda: setattr(subprocess, "Popen", None), "replaced subprocess.Popen"),
     "the size of files": (lambda: set_soft_limit(resource.RLIMIT_FSIZE, 1000), "lowered the limit RLIMIT_FSIZE"),
@@ -88,6 +90,7 @@ OF_TORCH = {
         "torch.use_deterministic_algorithms(True)",
         "switched torch's deterministic algorithms",
     ),
+    "autocast": ("torch.autocast('cpu', torch.bfloat16).__enter__()", "switched autocast on cpu on or off"),
     "cudnn": ("torch.backends.cudnn.benchmark = True", "set torch.backends.cudnn.benchmark"),
 }
 SETTINGS_OF_TORCH = """
@@ -97,7 +100,8 @@ def settings():
     backends = torch.backends
     return (torch.get_default_dtype(), torch.get_default_device(), torch.initial_seed(), torch.get_num_threads(),
             torch.is_grad_enabled(), torch.get_float32_matmul_precision(), backends.cuda.matmul.allow_tf32,
-            torch.get_deterministic_debug_mode(), backends.cudnn.benchmark, torch.get_rng_state().tolist())
+            torch.is_autocast_enabled("cpu"), torch.get_deterministic_debug_mode(),
+            backends.cudnn.benchmark, torch.get_rng_state().tolist())
 for change in {changes!r}:
     before = settings()
     with contain("mine"):
@@ -155,7 +159,7 @@ def state() -> tuple[object, ...]:
     variables = os.environ.get("RANK"), os.environ.get("WORLD_SIZE")
     timer = signal.getitimer(signal.ITIMER_REAL)[0]
     limits = resource.getrlimit(resource.RLIMIT_FSIZE), resource.getrlimit(resource.RLIMIT_NOFILE)
-    functions = os.rename, subprocess.Popen
+    functions = os.rename, subprocess.Popen, [each[0] for each in warnings.filters].count("error")
     return os.getcwd(), umask, handlers, variables, sys.getrecursionlimit(), gc.isenabled(), timer, limits, functions
 
 

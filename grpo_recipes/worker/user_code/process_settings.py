@@ -4,7 +4,9 @@ import gc
 import locale
 import signal
 import sys
+import warnings
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
 
@@ -22,11 +24,21 @@ def settings() -> Iterator[ProcessSetting]:
     yield ProcessSetting(
         "switched garbage collection on or off", gc.isenabled, lambda on: gc.enable() if on else gc.disable()
     )
+    yield ProcessSetting("made warnings errors", _errors, _leave_errors)
     if not _has_timer():
         yield ProcessSetting("left a timer running", _has_timer, lambda _: signal.setitimer(signal.ITIMER_REAL, 0))
     torch = sys.modules.get("torch")
     if torch is not None and "torch.backends" in sys.modules:  # otherwise it is just being imported
         yield from _of_torch(torch)
+
+
+def _errors() -> list[Any]:
+    """The filters that turn a warning into an exception."""
+    return [each for each in warnings.filters if each[0] == "error"]
+
+
+def _leave_errors(known: list[Any]) -> None:
+    warnings.filters[:] = [each for each in warnings.filters if each[0] != "error" or each in known]  # type: ignore[index]
 
 
 def _has_timer() -> bool:
@@ -42,6 +54,12 @@ def _of_torch(torch: Any) -> Iterator[ProcessSetting]:
         lambda device: torch.set_default_device(None if device.type == "cpu" else device),
     )
     yield ProcessSetting("switched gradients on or off", torch.is_grad_enabled, torch.set_grad_enabled)
+    for kind in ("cpu", "cuda") if _takes_kind(torch) else ():
+        yield ProcessSetting(
+            f"switched autocast on {kind} on or off",
+            partial(torch.is_autocast_enabled, kind),
+            partial(torch.set_autocast_enabled, kind),
+        )
     yield ProcessSetting("set torch's number of threads", torch.get_num_threads, torch.set_num_threads)
     yield ProcessSetting(
         "switched torch's deterministic algorithms",
@@ -54,6 +72,15 @@ def _of_torch(torch: Any) -> Iterator[ProcessSetting]:
     yield _seed(torch, torch)
     if torch.cuda.is_initialized():
         yield _seed(torch, torch.cuda)
+
+
+def _takes_kind(torch: Any) -> bool:
+    """Whether this torch asks for the kind of device; releases before 2.4 do not."""
+    try:
+        torch.is_autocast_enabled("cpu")
+    except TypeError:
+        return False
+    return True
 
 
 def _attribute(change: str, owner: Any, name: str) -> ProcessSetting:
