@@ -105,6 +105,20 @@ def test_a_null_of_a_csv_file_may_be_a_word(kind: str, is_csv: bool) -> None:
     assert "= fix: write a text for null: {{ missing or 'None' }}; or" in text
 
 
+@pytest.mark.parametrize(
+    ("where", "fix"),
+    [
+        ("dataset", "filter: {{ missing is not none }}; or a text for null"),
+        ("evaluation", "leave the row out of the file, since dataset.filter keeps held-out rows; or a text for null"),
+    ],
+)
+def test_a_null_in_a_column_is_left_out_before_it_is_a_right_answer(where: str, fix: str) -> None:
+    planned = data(columns={"solution": "{{ missing }}"})
+    with pytest.raises(Refused) as refused:
+        rows_renderer(planned, where)({name: [value] for name, value in ROW.items()}, [0])
+    assert f"= fix: {fix}" in str(refused.value)
+
+
 def test_a_null_gold_answer_is_not_trained_as_a_word() -> None:
     planned = data(columns={"warm_start_answer": "<answer>{{ missing }}</answer>"})
     with pytest.raises(Refused) as refused:

@@ -116,12 +116,7 @@ def rows_renderer(data: Data, where: str) -> Callable[[Mapping[str, Sequence[Any
                     fix = problem.fix(sources[path])
                 elif str(problem) == NULL and (name := _name_of_null(rows[len(made)], sources[path])) is not None:
                     why += [IN_CSV] if data.format == "csv" else []
-                    filter_text = f"filter: {{{{ {name} is not none }}}}"
-                    fix = (
-                        f"{filter_text} under dataset"
-                        if path == GOLD
-                        else f"write a text for null: {{{{ {name} or 'None' }}}}; or {filter_text}"
-                    )
+                    fix = _fix_of_null(where, path, name)
                 refusal = mistake(message, seen=[_template(sources[path])], because=why, fix=fix, path=path)
                 raise Refused(refusal) from problem
         return {name: [row[name] for row in made] for name in (*data.columns, "prompt")}
@@ -137,6 +132,18 @@ def _key(where: str, column: str) -> Path:
 def _name_of_null(row: Row, template: str) -> str | None:
     """Returns the first column of the template that is null in the row."""
     return next((name for name, value in row.items() if value is None and re.search(rf"\b{name}\b", template)), None)
+
+
+def _fix_of_null(where: str, path: Path, name: str) -> str:
+    """Returns what to do with a null. dataset.filter leaves out no held-out rows; a reward compares with columns."""
+    text, left_out = f"a text for null: {{{{ {name} or 'None' }}}}", f"filter: {{{{ {name} is not none }}}}"
+    if where != "dataset":
+        left_out = "leave the row out of the file, since dataset.filter keeps held-out rows"
+    if path == GOLD:
+        return f"{left_out} under dataset"
+    if path[1:2] == ("columns",):
+        return f"{left_out}; or {text}, if that is a right answer"
+    return f"write {text}; or {left_out}"
 
 
 def _new_columns(data: Data, where: str, texts: Mapping[Path, str], row: Row, index: int) -> dict[str, Any]:
