@@ -3,10 +3,11 @@
 The rule reads the first 64 rows of a .jsonl file and the header of a .csv; preflight and the run check other files, a
 .jsonl that is one array of rows, and hub data sets. Without the rule, a missing column shows up after loading the
 model, as a KeyError or an undefined template variable, and a single line that is not JSON ends the run with a
-DatasetGenerationError that does not name the line.
+DatasetGenerationError that does not name the line. A web address is no path: datasets looks for a folder https:/.
 """
 
 import os
+import re
 from collections.abc import Iterator
 
 from grpo_recipes.contract.files.regular_file import open_regular
@@ -23,6 +24,7 @@ from grpo_recipes.user_files.template import TemplateProblem, template_variables
 ID = "DAT001"
 NO_DATA = ("/", "/proc", "/sys", "/dev", "/etc", "/usr", "/var", "/home", "/root", "/tmp")
 NOT_THERE = "the file or folder does not exist"
+_OF_A_DATA_SET = r"https?://(?:www\.)?(?:huggingface\.co|hf\.co)/datasets/([\w.-]+/[\w.-]+)"
 KERNEL = ("/proc/", "/sys/", "/dev/")
 # Keys that nothing reads for a file; a folder can have configurations.
 _OF_THE_HUB = ("name", "revision")
@@ -47,13 +49,16 @@ def check(context: Context) -> Iterator[Finding]:
 def _section(context: Context, section: str) -> Iterator[Finding]:
     key = f"{section}.path"
     value = context.text(key)
+    if "://" in value:
+        yield _address(context, key, value)
+        return
     path = local_path(value, context.source.directory(context.path(key)))
     columns: tuple[str, ...] | None = None
     if path is not None:
         problem = _unreadable(path)
         if problem:
             near = near_path(value, path) if not os.path.exists(path) else None
-            fix = f"path: {near}, if you meant that" if near else _what_to_do(problem)
+            fix = f"path: {near}, if you meant that" if near else _what_to_do(problem, value)
             named = context.recipe_key(key)
             yield context.finding(f"{named} {value}: {problem}", key, f"looked for {path}", fix=fix)
             return
@@ -74,6 +79,13 @@ def _section(context: Context, section: str) -> Iterator[Finding]:
                 message = f"{unread} {context.value(of_hub)} has no effect on local data"
                 yield context.wrong(message, of_hub, "it selects from a data set of the hub", severity="warning")
     yield from _columns(context, value, columns, section)
+
+
+def _address(context: Context, key: str, value: str) -> Finding:
+    page = re.match(_OF_A_DATA_SET, value)
+    fix = f"path: {page[1]}, its hub id" if page else "download the file, and write its path"
+    because = "a path is a file, a folder or the hub id of a data set"
+    return context.finding(f"{context.recipe_key(key)} {value} is a web address", key, because, fix=fix)
 
 
 def _find_broken_row(context: Context, path: str, key: str) -> Iterator[Finding]:
@@ -103,9 +115,11 @@ def _unreadable(path: str) -> str | None:
     return None
 
 
-def _what_to_do(problem: str) -> str:
+def _what_to_do(problem: str, value: str) -> str:
     if "suffix" in problem:
         return "write the rows as .jsonl, one JSON object per line"
+    if any(mark in value for mark in "*?["):
+        return "write a file, or the folder of the files: no pattern is expanded"
     return "a path relative to the recipe" if problem != NOT_THERE else "put the file there, or correct the path"
 
 
@@ -184,6 +198,8 @@ def _template(
     except TemplateProblem as problem:
         because = ["jinja2 raises TemplateSyntaxError before the model is loaded"]
         fix = 'two braces on each side for a variable, "{{ question }}", and single ones for text, "{}"'
+        if "No filter named" in str(problem):
+            fix = "a filter of jinja2, such as trim, replace('a', 'b') or tojson"
         yield context.finding(f"the template cannot be read: {problem}", key, because, fix=fix, mark=mark)
         return
     missing = sorted(needed.difference(columns)) if columns is not None else []

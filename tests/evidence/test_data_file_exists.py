@@ -26,3 +26,10 @@ def test_datasets_reads_an_array_and_a_byte_order_mark_in_a_jsonl(tmp_path: Path
         "json", data_files=str(tmp_path / "rows.jsonl"), split="train", cache_dir=str(tmp_path / "cache")
     )
     assert list(read["q"]) == ["1", "2"]
+
+
+def test_datasets_reads_a_web_address_as_a_folder() -> None:
+    import datasets
+
+    with pytest.raises(FileNotFoundError, match=r"any data file at .*/https:/huggingface\.co/datasets"):
+        datasets.load_dataset("https://huggingface.co/datasets/openai/gsm8k")
