@@ -242,3 +242,16 @@ def test_an_environment_s_rows_differ_by_what_its_reset_gets() -> None:
     assert named([], same, [3]) == ["all 2 prompts are equal", unseen]
     assert named(["environment"], same, [3]) == []
     assert named(["environment"], same, [2]) == [unseen]
+
+
+def test_copies_among_held_out_rows_are_named() -> None:
+    """Intervals count each as a row of its own, but the model answers copies alike."""
+
+    def named(held_out: list[str]) -> list[str]:
+        seen = _seen(_rows("dataset", SUMS, solution=WHOLE), _rows("evaluation", held_out))
+        seen.plan.all_environments = []  # type: ignore[misc, assignment]
+        return [fault.message for fault in prompts_differ.check(seen)]
+
+    questions = [f"{n}+{n}=" for n in range(10)]
+    assert named(questions * 4) == ["evaluation: 30 of 40 prompts are copies of an earlier one"]
+    assert named([*questions, questions[0]]) == []

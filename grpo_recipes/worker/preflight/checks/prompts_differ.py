@@ -1,9 +1,10 @@
 """Prompts differ from each other, and equal ones have equal references.
 
 What: how many prompts are copies of an earlier one; if all are equal, the template probably lacks its braces. Also
-equal prompts whose references (the column that right answers are made from) differ.
+equal prompts whose references (the column that right answers are made from) differ. And copies among held-out rows.
 Why: copies only get more weight. But a prompt with two right answers teaches each of them half of the time, and a
-prompt that is the same in every row teaches nothing about the rows.
+prompt that is the same in every row teaches nothing about the rows. A model answers copies among held-out rows alike,
+and intervals, which count each as a row of its own, get too narrow: by half if each row is there four times.
 Fix: remove copies from the data; write "{{ question }}" with braces.
 Example: all 500 prompts are equal
 """
@@ -32,6 +33,20 @@ def check(inputs: Seen) -> Iterator[Finding]:
         yield from _copies([tasks[index] for index in texts])
     if len(set(texts.values())) > 1:
         yield from _contradictions(inputs, data, texts)
+    if inputs.tools is None:
+        for rows in inputs.held_out:
+            yield from _held_out_copies(rows, tasks_of(rows, inputs.plan))
+
+
+def _held_out_copies(rows: Rows, tasks: list[str]) -> Iterator[Finding]:
+    copies = len(tasks) - len(set(tasks))
+    if copies >= MANY * len(tasks) > 0:
+        yield warning(
+            f"{rows.where}: {copies} of {len(tasks)} prompts are copies of an earlier one",
+            (rows.where,),
+            because="the model answers them alike, so the intervals of held-out rewards are too narrow",
+            fix="each question once, and evaluation.samples for several answers",
+        )
 
 
 def _copies(texts: list[str]) -> Iterator[Finding]:
