@@ -575,6 +575,8 @@ def test_prompts_that_were_rendered_before_are_named() -> None:
         return [{"role": "user", "content": content}]
 
     assert _on(adds, [said("1+1="), said("a <unk> word")]) == []
+    assert _on(adds, [said("1+1="), said("2+2="), said("What does [INST] mean?")]) == []
+    assert _on(adds, [said("[INST] 1+1= [/INST]")] * 2) == ["dataset: messages of 2 of 2 prompts contain '[INST]'"]
     assert _on(adds, [said("1+1="), said("<|user|>1+1=")]) == ["dataset: messages of 1 of 2 prompts contain '<|user|>'"]
 
 
