@@ -587,18 +587,24 @@ def test_values_that_a_file_shows_differently_are_named(tmp_path: Path) -> None:
     def found(rows: Any, path: str, **templates: Any) -> list[str]:
         seen = _seen(data=Rows("dataset", len(rows), rows, ["a"] * len(rows), range(len(rows))))
         seen.plan.data = SimpleNamespace(path=path, **{"prompt": "{{ q }}", "columns": {}, **templates})  # type: ignore[misc]
+        seen.plan.rewards = [SimpleNamespace(target="exact_match")]  # type: ignore[misc, list-item]
         return [fault.message for fault in values_are_read_as_written.check(seen)]
 
-    def of_csv(text: str) -> list[str]:
+    def of_csv(text: str, **columns: str) -> list[str]:
         file = tmp_path / f"{len(text)}.csv"
         file.write_text(text)
-        return found(load_dataset("csv", data_files=str(file), split="train"), str(file))
+        return found(load_dataset("csv", data_files=str(file), split="train"), str(file), columns=columns)
 
     assert of_csv("q,code\na,107\nb,0\n") == []
     assert of_csv("q,code\na,007x\nb,0123\n") == [], "a text among them keeps the zeros"
     assert of_csv("q,code\na,107\nb,007\n") == [
         "column code has 007 in row 2, which is read as a number without its zeros"
     ]
+    assert of_csv("q,price\na,1.5\nbc,2.50\n") == [], "exact_match compares another column"
+    assert of_csv("q,price\na,1.5\nbcd,2.50\n", solution="{{ price }}") == [
+        "column price has 2.50 in row 2, which is read as a number without its zeros"
+    ]
+    assert of_csv("q,price\na,1.5\nbcde,20.0\n", solution="{{ price }}") == []
     texts = Dataset.from_dict({"q": ["a", "b"], "hint": ["false", "true"], "is_hard": [True, False]})
     for test in ("{% if hint %}", "{% if not hint and q %}", "{{ 'x' if hint is false }}"):
         told = found(texts, "rows.jsonl", columns={"solution": test})

@@ -1,9 +1,10 @@
 """Columns that templates read have the values that the file shows.
 
-What: columns of a local .csv file in which every value is a number and one has leading zeros, as 007; and columns with
-the texts true or false that a template tests with `if` or `is false`.
-Why: datasets reads 007 as the number 7, so the prompt and the right answer differ from the file. A text is never
-`is false`, and the text false counts as true.
+What: columns of a local .csv file in which every value is a number and one has leading zeros, as 007, or, if
+exact_match compares it, zeros at the end, as 1.50; and columns with the texts true or false that a template tests with
+`if` or `is false`.
+Why: datasets reads 007 as the number 7 and 1.50 as 1.5, so the prompt and the right answer differ from the file. A text
+is never `is false`, and the text false counts as true.
 Fix: a .jsonl file with "007" in quotes; a comparison with the text, as {% if hint == 'true' %}.
 Example: column code has 007 in row 1, which is read as the number 7
 Source: datasets' packaged_modules/csv/csv.py (pandas.read_csv).
@@ -21,6 +22,7 @@ from grpo_recipes.worker.preflight._shared.seen import Seen
 ID = "PFL053"
 MOST_ROWS = 10_000
 LEADING_ZERO = re.compile(r"\s*[-+]?0\d+(\.\d*)?\s*")
+LAST_ZERO = re.compile(r"\s*[-+]?\d*\.\d+0\s*")
 
 
 def check(inputs: Seen) -> Iterator[Finding]:
@@ -35,7 +37,15 @@ def check(inputs: Seen) -> Iterator[Finding]:
             rows = list(islice(csv.DictReader(file), MOST_ROWS))
         for name in names:
             is_number = "int" in str(inputs.data.rows.features[name]) or "float" in str(inputs.data.rows.features[name])
-            zeros = [index for index, row in enumerate(rows) if LEADING_ZERO.fullmatch(row.get(name) or "")]
+            is_compared = any(reward.target == "exact_match" for reward in inputs.plan.rewards) and any(
+                name in text for text in data.columns.values()
+            )
+            zeros = [
+                index
+                for index, row in enumerate(rows)
+                if LEADING_ZERO.fullmatch(row.get(name) or "")
+                or (is_compared and LAST_ZERO.fullmatch(row.get(name) or ""))
+            ]
             if is_number and zeros:
                 yield _of_zeros(name, zeros[0] + 1, rows[zeros[0]][name])
     for path, text in templates.items():
