@@ -3,7 +3,7 @@
 The rule reads the first 64 rows of a .jsonl file and the header of a .csv; preflight and the run check other files, a
 .jsonl that is one array of rows, and hub data sets. Without the rule, a missing column shows up after loading the
 model, as a KeyError or an undefined template variable, and a single line that is not JSON ends the run with a
-DatasetGenerationError that does not name the line. A web address is no path: datasets looks for a folder https:/.
+DatasetGenerationError that does not name the line. A web address is not a path: datasets looks for a folder https:/.
 """
 
 import os

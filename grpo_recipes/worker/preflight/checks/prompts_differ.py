@@ -4,7 +4,7 @@ What: how many prompts are copies of an earlier one; if all are equal, the templ
 equal prompts whose references (the column that right answers are made from) differ. And copies among held-out rows.
 Why: copies only get more weight. But a prompt with two right answers teaches each of them half of the time, and a
 prompt that is the same in every row teaches nothing about the rows. A model answers copies among held-out rows alike,
-and intervals, which count each as a row of its own, get too narrow: by half if each row is there four times.
+and intervals, which count each as a separate row, get too narrow: by half if each row is there four times.
 Fix: remove copies from the data; write "{{ question }}" with braces.
 Example: all 500 prompts are equal
 """
