@@ -22,6 +22,12 @@ TABLE_OF_KEYS = "with the table of keys in docs/takeover.md"
 # Files in other languages: the name, the pattern of a line, and how to make a recipe of the file.
 _SCRIPTS = (
     (
+        "a notebook",
+        r"\"nbformat\"\s*:",
+        "in the notebook, write its GRPOConfig to a file: open('grpo.json', 'w').write(args.to_json_string()); then "
+        "grpo-run init --from grpo.json",
+    ),
+    (
         "a Python script",
         r"(?m)^(?:from|import) trl\b|\bGRPOConfig\(",
         "in the script, write its GRPOConfig to a file: open('grpo.json', 'w').write(args.to_json_string()); then "
@@ -30,7 +36,7 @@ _SCRIPTS = (
     (
         "a shell script",
         r"(?m)^#!.*sh\b|^[ \t]*(?:\w+=\S*[ \t]+)*(?:python3?[ \t]+-m|swift[ \t]+rlhf|accelerate[ \t]+launch|torchrun"
-        r"|trl[ \t]+grpo)\b",
+        r"|trl[ \t]+grpo|ray[ \t]+job[ \t]+submit|deepspeed|srun|set[ \t]+-[a-z]+)\b",
         "write the options of trl grpo into a YAML file for grpo-run init --from; for those of other programs, "
         f"grpo-run init writes a small recipe, to be filled in {TABLE_OF_KEYS}",
     ),

@@ -44,6 +44,8 @@ SHELL = {
     "verl": "set -x\n\npython3 -m verl.trainer.main_ppo \\\n    algorithm.adv_estimator=grpo $@\n",
     "ms-swift": "NPROC_PER_NODE=8 \\\nMAX_PIXELS=1 swift rlhf \\\n    --rlhf_type grpo --model a/b\n",
     "a first line": "#!/bin/bash\nMODEL=a/b\nrun_it $MODEL\n",
+    "OpenRLHF": "ray job submit -- python3 -m openrlhf.cli.train_ppo_ray \\\n    --pretrain a/b\n",
+    "deepspeed": "export A=b\ndeepspeed --num_gpus 8 train.py --lr 1e-6\n",
     "trl": "trl grpo --model_name_or_path a/b --dataset_name a/c\n",
 }
 
@@ -62,3 +64,9 @@ def test_a_shell_script_is_no_recipe(text: str, tmp_path: Path) -> None:
 def test_toml_is_no_recipe() -> None:
     _, (finding,) = load_text('max_steps = 5\n\n[model]\nname = "a/b"\n', "rl.toml")
     assert finding.message == "the file is TOML, not a recipe"
+
+
+def test_a_notebook_is_no_configuration(tmp_path: Path) -> None:
+    (tmp_path / "grpo.ipynb").write_text('{"cells": [{"source": ["GRPOConfig()"]}], "nbformat": 4}')
+    with pytest.raises(Refusal, match="it is a notebook"):
+        read_mapping(str(tmp_path / "grpo.ipynb"), Draft())
