@@ -52,6 +52,9 @@ install = @sh constraints/install.sh $(PIP) -c $(CONSTRAINTS) $(1)
 
 .PHONY: setup environment quickstart real-model real results real-paths test test-all test-core test-unit test-fast test-hostile test-stack test-torchvision test-evidence test-memory test-distributed test-stacks test-vllm test-gguf test-fuzz test-survival test-slurm test-quickstart test-environments test-gpu lint audit sbom resolve cuda-locks coverage docs site dist schemas tested facts release-of benchmark screens screenshots clean lease
 
+# Without compiled files, each process of a test compiles this package anew, and each pytest its tests.
+unexport PYTHONDONTWRITEBYTECODE
+
 # With -j, two installations would write into .venv at once, and tests would run while it changes.
 .NOTPARALLEL:
 
