@@ -64,10 +64,18 @@ if code < 0:
 os._exit(code)
 """
 
+# What needs no environment starts without the small program, and the program that watches each training from compiled
+# files and not from the archive.
+_DIRECT = """case "$1 $2 $3 $4" in
+"-I -S "*"/grpo_recipes.zip survival.stall_monitor") shift 3; exec {real} -I -S {part} "$@" ;;
+"-I -S "*) exec {real} "$@" ;;
+esac
+"""
 
-def first_lines(*words: object) -> str:
+
+def first_lines(*words: object, before: str = "") -> str:
     """Returns the first lines of a Python program that these words start: a `#!` line takes no path with a space."""
-    return f"#!/bin/sh\n'''exec' {shlex.join(map(str, words))} \"$0\" \"$@\"\n' '''\n"
+    return f"#!/bin/sh\n''':'\n{before}exec {shlex.join(map(str, words))} \"$0\" \"$@\"\n'''\n"
 
 
 @contextmanager
@@ -97,8 +105,10 @@ def made(folder: Path) -> Iterator[Path]:
     (folder / "bin").mkdir()
     (folder / "lib").symlink_to(Path(sys.prefix) / "lib")
     shutil.copy(Path(sys.prefix) / "pyvenv.cfg", folder)
+    part = shlex.quote(str(Path(__file__).parents[2] / "grpo_recipes/worker/part.py"))
+    direct = _DIRECT.format(real=shlex.quote(real), part=part)
     for name in ("python", "python3"):
-        text = _STUB.format(first_lines=first_lines(real, "-IS"), real=real, address=address)
+        text = _STUB.format(first_lines=first_lines(real, "-IS", before=direct), real=real, address=address)
         (folder / "bin" / name).write_text(text)
         (folder / "bin" / name).chmod(0o755)
     text = first_lines(folder / "bin" / "python") + "from grpo_recipes.cli.main import main\nmain()\n"
