@@ -25,6 +25,9 @@ import trl
 from transformers import GenerationMixin
 from trl import GRPOTrainer
 
+from grpo_recipes.contract.patterns import Asked
+from grpo_recipes.worker.survival import stall_monitor
+
 
 def nothing() -> None:
     """The trainer as it is."""
@@ -658,6 +661,17 @@ def watched(request: dict[str, Any]) -> int:
     return code
 
 
+def _found_here(patterns: list[str], texts: list[str], how: str, _: int) -> list[Asked]:
+    return [Asked(tuple(getattr(re, how)(pattern, text) is not None for text in texts)) for pattern in patterns]
+
+
+def _start_program(folder: Path, rank: int, processes: int) -> None:
+    """Starts the program that watches for stalls where a test is about it."""
+    guards = json.loads((folder / "plan.json").read_text())["guards"]
+    if processes > 1 or guards["no_progress_seconds"] == 1:
+        stall_monitor.start_program(folder, rank, processes)
+
+
 def in_forks(request: dict[str, Any]) -> dict[str, Any]:
     """Exit codes and output of one training in a fork, or in as many as `ranks`."""
     ranks = request.get("ranks", 1)
@@ -695,7 +709,12 @@ if __name__ == "__main__":
     from support.libraries import import_libraries
 
     import grpo_recipes.worker.training  # noqa: F401 (what the forks share)
+    from grpo_recipes.rewards import regex_match
+    from grpo_recipes.worker import run
 
+    # Two programs cost a third of a short training: one matches for each call of a reward, one watches for stalls.
+    regex_match.ask_once = _found_here
+    run.start_program = _start_program
     import_libraries()
 
     for line in sys.stdin:
