@@ -1,12 +1,12 @@
 """Measures what a GRPO step costs with TRL's padding and with grpo-run's defaults; `--write` makes padding.md.
 
     python benchmarks/padding.py [--model FOLDER] [--profiles gsm8k,math,tools] [--groups 8] [--device cuda] [--write]
-    python benchmarks/padding.py --model FOLDER --profiles natural,sums [--groups 4] [--rows 4] [--rounding]
+    python benchmarks/padding.py --model FOLDER --profiles sums,questions [--groups 4] [--rows 4] [--rounding]
     python benchmarks/padding.py --rows 4
     python benchmarks/padding.py --count 1xH100-80GB --groups 32
 
 Both train on the same completions, whose lengths are drawn from a profile, or which the model itself makes, at most 192
-tokens of each (`natural`, `sums`): 8 for each prompt, beta 0.04, float32, one thread. The defaults are less padding
+tokens of each (`sums`, `questions`): 8 for each prompt, beta 0.04, float32, one thread. The defaults are less padding
 (SHM025) and the automatic micro-batch of a CPU (BAT001); TRL gets the micro-batch that is fastest for it on the first 8
 rows.
 Counted are the tokens that the policy and the reference model compute, the processor time of scoring and of the update,
@@ -52,7 +52,7 @@ class Profile(NamedTuple):
     longest: int
 
 
-NATURAL_TOKENS = 192
+ANSWER_TOKENS = 192
 QUESTIONS = [
     "What is 17 + 25? Answer with the number.",
     "Name three colours.",
@@ -64,7 +64,7 @@ QUESTIONS = [
     "Explain to a child why it rains.",
 ]
 SUMS = [f"Give only the result.\n{first} + {second} = ?" for first, second in ((6, 10), (15, 10), (18, 3), (7, 12))]
-ASKED = {"natural": (QUESTIONS, 1.0), "sums": (SUMS, 0.6)}
+ASKED = {"sums": (SUMS, 0.6), "questions": (QUESTIONS, 1.0)}
 """Questions, and the temperature of the answers; sums are those of `make real`."""
 PROFILES = {
     "gsm8k": Profile((60, 220), 180, 0.45, 512),
@@ -140,7 +140,7 @@ def answered(questions: list[str], temperature: float, model_folder: Path, token
             do_sample=True,
             top_k=0,
             temperature=temperature,
-            max_new_tokens=NATURAL_TOKENS,
+            max_new_tokens=ANSWER_TOKENS,
             num_return_sequences=GENERATIONS,
         )
         for ids in made[:, width:].tolist():
@@ -424,7 +424,7 @@ def ways_of(name: str, rows: list[Row], model: Path, work: Path, options: argpar
     """The ways to compare."""
     if options.device == "cuda":
         return ON_A_GPU
-    longest = NATURAL_TOKENS if name in ASKED else PROFILES[name].longest
+    longest = ANSWER_TOKENS if name in ASKED else PROFILES[name].longest
     trl, own = options.rows, options.rows
     if options.rows is None:
         trl, own = fastest_rows(model, rows, work), default_rows(longest, options.groups, str(model.resolve()), work)

@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
 
-from grpo_recipes.contract.metric_names import ENTROPY, GROUPS_WITHOUT_VARIANCE, MEAN_LENGTH
+from grpo_recipes.contract.metric_names import CLIPPED_RATIO, ENTROPY, GROUPS_WITHOUT_VARIANCE, MEAN_LENGTH
 from grpo_recipes.contract.metrics import (
     REWARDS,
     Event,
@@ -225,9 +225,10 @@ def _verdict_without_change(record: RunRecord, on: str, main: _Change, doubts: S
     ]
     lines += [f"training reward {first:.4g} -> {last:.4g}: these rows cannot show whether it carries over"] * rose
     text = f"no held-out change{on}: {main.text}"
-    return RunVerdict(
-        "VRD002", "warning", text, tuple(lines), "train longer, with a higher learning rate, or hold out more"
-    )
+    fix = "train longer, with a higher learning rate, or hold out more"
+    if (truncated := number(record.metrics, CLIPPED_RATIO) or 0.0) > 0.5:
+        fix = f"a larger generation.max_completion_length: {truncated:.0%} of the last completions were truncated"
+    return RunVerdict("VRD002", "warning", text, tuple(lines), fix)
 
 
 def _of_training(record: RunRecord) -> Iterator[RunVerdict]:

@@ -65,7 +65,8 @@ def _memory(memory: PlannedMemory | None) -> list[str]:
     of = "" if memory.gpu_bytes is None else f" of {memory.gpu_bytes / GIB:.1f}"
     verdict = "" if memory.verdict == "unknown" else f", {memory.verdict}"
     where = "process" if memory.gpu_bytes is None else "GPU"
-    estimate = f"estimated memory of each {where}: {peak[1] / GIB:.1f}{of} GiB in {peak[0]}{verdict}"
+    most = "at most " if any("prompts of at most" in assumption for assumption in memory.assumed) else ""
+    estimate = f"estimated memory of each {where}: {most}{peak[1] / GIB:.1f}{of} GiB in {peak[0]}{verdict}"
     assumed = [f"  assumed: {assumption}" for assumption in memory.assumed]
     return ["", estimate, *assumed, *(f"  {row}" for row in memory_table(memory.phases))]
 

@@ -137,13 +137,15 @@ def _options(
     known = (*signature.required, *signature.options)
     for option in options:
         if option not in (*known, *signature.columns):
+            near = next(iter(nearest_words(option, [each for each in known if each not in options], cutoff=0.6)), None)
+            renamed = [] if near is None else [Patch((*path, "options", near), options[option])]
             yield _at(
                 context,
                 (*path, "options", option),
                 f"reward {name} has no option {option}",
                 because=[f"its options are {', '.join(known)}" if known else "it has no options"],
-                fix=f"remove {option}",
-                patch=[Patch((*path, "options", option), remove=True)],
+                fix=f"remove {option}" if near is None else f"write it as {near}",
+                patch=[Patch((*path, "options", option), remove=True), *renamed],
             )
     for option, value in options.items():
         kinds = KINDS.get(signature.kinds.get(option, ""), (object,))

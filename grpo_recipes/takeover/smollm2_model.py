@@ -124,6 +124,7 @@ def convert(gguf_file: Path, folder: Path) -> None:
     tokenizer = recorded["tokenizer_config"] | template
     for name, value in (("config", recorded["config"]), ("generation_config", ids), ("tokenizer_config", tokenizer)):
         (folder / f"{name}.json").write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")
+    shutil.copymode(folder / "config.json", folder / "model.safetensors")  # which others could not read
 
 
 def _tokenizer(vocabulary: list[str], merges: list[tuple[str, str]]) -> Any:

@@ -97,6 +97,8 @@ def _find_shipped(written: str, mark: Mark) -> Place | Finding:
         return Place(PREFIX + name, str(known[name]))
     near = nearest_words(name[:100], known, cutoff=0.5)
     fix = f"extends: {PREFIX}{near[0]}" if near else "grpo-run init --list shows them"
+    if name == "smollm2":
+        fix = "grpo-run init smollm2, which makes the model and a recipe, then extends: smollm2.yaml"
     because = f"there are {_names_text(known)}" if known else "the shipped recipes are not installed, but in the wheel"
     return refusal(ids.EXTENDS_VALUE, f"no shipped recipe is named {visible_text(name)}", mark, fix, because, KEY)
 

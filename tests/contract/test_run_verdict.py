@@ -446,3 +446,9 @@ def test_what_was_held_out_is_not_denied(evaluation: dict[str, Any], lacks: str)
 def test_rows_of_which_none_changed_tell_no_size_of_change() -> None:
     (one,) = verdicts(run(evaluation=held_out(0.4, 0.4, (0.0, 0.0))))
     assert (one.id, one.because) == ("VRD002", ())
+
+
+def test_no_change_of_truncated_completions_needs_longer_ones() -> None:
+    (one,) = verdicts(run(evaluation=held_out(*STAYED), metrics={"completions/clipped_ratio": 0.94}))
+    assert one.fix is not None
+    assert one.fix.startswith("a larger generation.max_completion_length: 94%")

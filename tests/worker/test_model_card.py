@@ -40,6 +40,7 @@ def handed_over(
     model = tmp_path / "final"
     model.mkdir()
     (model / "README.md").write_text("the card of somebody else")
+    (model / "adapter_model.safetensors").touch(0o600)
     hand_over(tmp_path, model, commit)
     return model
 
@@ -52,6 +53,13 @@ def front_matter(model: Path) -> Changes:
 def made_of_in(model: Path) -> Changes:
     found: Changes = yaml.safe_load((model / "README.md").read_text().split("```yaml\n")[1].split("```")[0])
     return found
+
+
+def test_others_can_read_every_file(tmp_path: Path) -> None:
+    model = handed_over(tmp_path)
+    readable = (model / "README.md").stat().st_mode
+    assert {file.stat().st_mode for file in model.iterdir()} == {readable}
+    assert (model / "adapter_model.safetensors") in set(model.iterdir())
 
 
 def test_the_card_of_hub_parts_names_them_with_their_commits(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import re
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
@@ -55,6 +56,8 @@ def write_files(model: Path, summary: Mapping[str, Any]) -> None:
     text = json.dumps(summary, indent=2, ensure_ascii=False) + "\n"
     write_whole(model, SUMMARY_FILE, text)
     write_whole(model, CARD_FILE, model_card(summary))
+    for file in filter(Path.is_file, model.iterdir()):
+        shutil.copymode(model / CARD_FILE, file)  # safetensors makes its files unreadable for other users
 
 
 def _summary(plan: dict[str, Any], record: dict[str, Any], digest: str, commit: str | None) -> dict[str, Any]:
@@ -129,7 +132,10 @@ def _versions(stack: dict[str, Any]) -> dict[str, str]:
 def _data(data: dict[str, Any]) -> dict[str, Any]:
     keys = ("source", "path", "name", "split", "revision", "commit", "sha256", "rows", "max_rows", "made")
     choice = ("filter", "max_prompt_tokens", "shuffle_seed", "sort_by", "source_name", "weight")
-    return {key: data[key] for key in (*keys, *choice) if data.get(key) is not None}
+    known = {key: data[key] for key in (*keys, *choice) if data.get(key) is not None}
+    if data.get("source") == "file":
+        known.pop("split", None)  # every file is a split train, also a held-out one
+    return known
 
 
 def _without_places(value: Any) -> Any:

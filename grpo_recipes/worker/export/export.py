@@ -1,7 +1,6 @@
 """Writes one export of the trained model, and proves it before it appears at its final path."""
 
 import gc
-import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, cast
@@ -131,8 +130,6 @@ def write_export(
             notes.append(words_of_ends(made, end, trained.ends))
         write_card(plan, folder, writing, asked.what, proof, notes)
         write_model_manifest(writing, None)
-        for file in writing.iterdir():
-            shutil.copymode(writing / "README.md", file)  # safetensors makes its files unreadable for other users
         files = {file.name: file.stat().st_size for file in sorted(writing.iterdir())}
     shown = {"what": asked.what, "dtype": proof.dtype, "proof": proof.as_json(), "gguf": gguf, "files": files}
     findings = [blindness(proof)] if proof.is_blind and is_model else []
