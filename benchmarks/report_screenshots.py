@@ -55,6 +55,7 @@ def main() -> int:
             if not (runs / name / "run.json").exists():
                 print(f"training {name}", flush=True)
                 words = [word for setting in settings for word in ("--set", setting)]
+                words += ["--accept", "TRN007"]  # a rate that destroys the adapter
                 _grpo_run(str(ROOT / "recipes" / "quickstart.yaml"), *words, "--out", str(runs / name))
         if not (runs / "sweep" / "sweep.json").exists():
             print("training a sweep", flush=True)
