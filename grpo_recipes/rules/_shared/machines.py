@@ -94,7 +94,7 @@ WITH_MATH_VERIFY = tuple(
 def command_for(stack: Stack, packages: Sequence[str], extra: str = "") -> str:
     """The command that installs packages, or the extra that has them, on this machine; words for a declared one.
 
-    Beside an installed TRL, only the packages: the releases of the extra would replace those that are there.
+    Next to an installed TRL, only the packages: the releases of the extra would replace those that are there.
     """
     from grpo_recipes.contract.host.installing import install_command, install_there  # only for a mistake
 

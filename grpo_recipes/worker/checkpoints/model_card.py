@@ -31,8 +31,7 @@ _FIGURES = ("reward", REWARD_STD, KL, ENTROPY, MEAN_LENGTH, CLIPPED_RATIO)
 def hand_over(folder: Path, model: Path, commit: str | None) -> None:
     """Writes both files into `model`, the folder of the trained model or adapter, replacing any other card.
 
-    folder: the run folder. commit: of the hub model that was loaded, None for a folder. The trainer's pickled
-    arguments, which contain paths and the host name, are removed. An error is printed and never costs the model.
+    folder: the run folder. commit: of a hub model. Removes the pickled arguments, which contain paths. Prints errors.
     """
     remove(model, "training_args.bin")
     try:
@@ -53,11 +52,10 @@ def summary_of(folder: Path, commit: str | None, **more: Any) -> dict[str, Any]:
 
 def write_files(model: Path, summary: Mapping[str, Any]) -> None:
     """Writes the card, and its summary as JSON, into a model's folder."""
-    text = json.dumps(summary, indent=2, ensure_ascii=False) + "\n"
-    write_whole(model, SUMMARY_FILE, text)
+    write_whole(model, SUMMARY_FILE, json.dumps(summary, indent=2, ensure_ascii=False) + "\n")
     write_whole(model, CARD_FILE, model_card(summary))
-    for file in filter(Path.is_file, model.iterdir()):
-        shutil.copymode(model / CARD_FILE, file)  # safetensors makes its files unreadable for other users
+    for file in filter(Path.is_file, model.iterdir()):  # safetensors makes its files unreadable for other users
+        shutil.copymode(model / CARD_FILE, file)
 
 
 def _summary(plan: dict[str, Any], record: dict[str, Any], digest: str, commit: str | None) -> dict[str, Any]:
@@ -130,12 +128,10 @@ def _versions(stack: dict[str, Any]) -> dict[str, str]:
 
 
 def _data(data: dict[str, Any]) -> dict[str, Any]:
-    keys = ("source", "path", "name", "split", "revision", "commit", "sha256", "rows", "max_rows", "made")
+    split = () if data.get("source") == "file" else ("split",)  # every file is a split train, also a held-out one
+    keys = ("source", "path", "name", *split, "revision", "commit", "sha256", "rows", "max_rows", "made")
     choice = ("filter", "max_prompt_tokens", "shuffle_seed", "sort_by", "source_name", "weight")
-    known = {key: data[key] for key in (*keys, *choice) if data.get(key) is not None}
-    if data.get("source") == "file":
-        known.pop("split", None)  # every file is a split train, also a held-out one
-    return known
+    return {key: data[key] for key in (*keys, *choice) if data.get(key) is not None}
 
 
 def _without_places(value: Any) -> Any:
