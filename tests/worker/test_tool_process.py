@@ -351,3 +351,14 @@ def test_a_file_that_raises_is_refused_with_its_line(case: str, user: Path, tall
     assert finding.message.startswith(f"tool add: tools.py cannot be loaded: {problem}")
     assert finding.because[0].startswith(place)
     assert "grpo_run_user_tools" not in sys.modules
+
+
+def test_a_file_next_to_a_module_is_not_in_the_run_folder(user: Path, tally: Tally, fresh_modules: None) -> None:
+    source = "import pathlib\nTEXT = (pathlib.Path(__file__).parent / 'cities.json').read_text()\n"
+    (user / "tools.py").write_text(source)
+    with pytest.raises(Refused) as refused:
+        load_tools((planned("add", source),), user, tally)
+    (finding,) = refused.value.findings
+    assert "and of no other file" in finding.because[-1]
+    assert finding.fix is not None
+    assert finding.fix.startswith("the absolute path")

@@ -162,8 +162,11 @@ def load_module(name: str, kind: str, sources: dict[Path, bytes]) -> ModuleType:
         raise
     except Exception as problem:
         outcome = outcome_of_exception(problem, str(path.parent))
+        because = [outcome["place"]] if outcome["place"] else []
+        fix = f"repair the file; python -c 'import {path.stem}' in its folder raises the same exception"
+        if isinstance(problem, FileNotFoundError) and str(problem.filename).startswith(str(path.parent)):
+            because.append("a run has a copy of this module and of those that it imports, and of no other file")
+            fix = "the absolute path of that file, or its content in the module"
         raise Refused.of(
-            f"{kind} {name}: {path.name} cannot be loaded: {outcome['error']}",
-            because=[outcome["place"]] if outcome["place"] else [],
-            fix=f"repair the file; python -c 'import {path.stem}' in its folder raises the same exception",
+            f"{kind} {name}: {path.name} cannot be loaded: {outcome['error']}", because=because, fix=fix
         ) from problem
