@@ -10,6 +10,7 @@
   const shown = (chart, value) => {
     if (value == null) return "-";
     if (chart.is_share) return `${+(value * 100).toPrecision(3)} %`;
+    if (value !== 0 && Math.abs(value) < 1e-3) return (+value.toPrecision(4)).toExponential(); // the axis has no room for 0.00025
     return Math.abs(value) >= 1e4 ? value.toLocaleString("en", { maximumFractionDigits: 0 }) : String(+value.toPrecision(4));
   };
 
