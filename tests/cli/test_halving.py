@@ -12,12 +12,14 @@ from grpo_recipes.contract.run_record import RunRecord, half_of
 ROOT = Path(__file__).parents[2]
 QUICKSTART = str(ROOT / "recipes" / "quickstart.yaml")
 # The kernel gives the trainer so much beside what it has when this is imported. Blocks of more than 64 KiB go back when
-# they are freed (-3 is M_MMAP_THRESHOLD), so what is needed is the same each time.
+# they are freed (-3 is M_MMAP_THRESHOLD), so what is needed is the same each time. The limit is lowered a moment later:
+# one that a reward lowers while it is imported is put back.
 TIGHT = """
-import ctypes, resource
+import ctypes, resource, threading
 ctypes.CDLL(None).mallopt(-3, 1 << 16)
 held = next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmData:")) << 10
-resource.setrlimit(resource.RLIMIT_DATA, (held + (MEBIBYTES << 20), resource.RLIM_INFINITY))
+limits = (held + (MEBIBYTES << 20), resource.RLIM_INFINITY)
+threading.Timer(0.3, resource.setrlimit, (resource.RLIMIT_DATA, limits)).start()
 
 def place(completions, **kwargs):
     return [float(number % 2) for number, _ in enumerate(completions)]
