@@ -35,9 +35,16 @@ class Allowed(NamedTuple):
     digests: tuple[str, ...] = ()
 
     def has(self, file: str) -> bool:
-        """Whether a file, without links, is below the folder, and in no run folder there."""
+        """Whether a file, without links, is below the folder, in no run folder there, and nobody else can write it."""
         inside = Path(file).is_relative_to(self.path)
-        return inside and not any(_is_a_run(above) for above in Path(file).parents if above.is_relative_to(self.path))
+        above = [folder for folder in Path(file).parents if folder.is_relative_to(self.path)]
+        return inside and not any(map(_is_a_run, above)) and self.why_shared(file) is None
+
+    def why_shared(self, file: str) -> str | None:
+        """Why others may have written a file of the folder, by itself or the folders between; None if they have not."""
+        path = Path(file)
+        between = [path, *(folder for folder in path.parents if folder.is_relative_to(self.path))]
+        return next((why for each in between if path.is_relative_to(self.path) and (why := _why_written(each))), None)
 
 
 def allowed_folders() -> list[Allowed]:
@@ -85,11 +92,16 @@ def _why_shared(folder: str) -> str | None:
     for above in (Path(folder), *Path(folder).parents):
         if _is_a_run(above):
             return f"{above} is a run folder, which somebody else may have written"
-    status = os.stat(folder)
+    return _why_written(Path(folder))
+
+
+def _why_written(path: Path) -> str | None:
+    """Why others may write a file or folder, None if they may not."""
+    status = path.stat()
     if status.st_uid != os.geteuid():
-        return f"{folder} belongs to another user"
+        return f"{path} belongs to another user"
     if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        return f"{folder} can be written by others; chmod go-w fixes that"
+        return f"{path} can be written by others; chmod go-w fixes that"
     return None
 
 
@@ -148,6 +160,8 @@ def _of_folders(missing: Sequence[CodePart], files: Sequence[str]) -> list[str]:
     holders = [next((folder for folder in known if folder.has(os.path.realpath(file))), None) for file in files]
     own = [folder for folder in dict.fromkeys(holders) if folder is not None]
     shared = [because for folder in own if (because := _why_shared(folder.path)) is not None]
+    used = [os.path.realpath(file) for file in (*files, *(part.what for part in missing if part.kind in _FILES))]
+    shared += dict.fromkeys(why for file in used for folder in known if (why := folder.why_shared(file)) is not None)
     is_own = bool(own) and None not in holders and not shared
     covered = [part for part in missing if is_own and _covers(own, part)]
     others = [part for part in missing if part not in covered]

@@ -77,6 +77,19 @@ def test_a_second_recipe_of_the_folder_needs_no_word(recipe: Path) -> None:
     assert len(allowed_folders()) == 1
 
 
+@pytest.mark.parametrize("written", ["sub", "sub/r.py", "sub/recipe.yaml"])
+def test_what_others_can_write_below_the_folder_is_asked_for(written: str, recipe: Path) -> None:
+    consent([_part(recipe.with_name("r.py"), "one")], HERE, [str(recipe)])
+    part = _part(recipe.parent / "sub/r.py", "two")
+    below = recipe.parent / "sub/recipe.yaml"
+    below.write_text("recipe: 1\n")
+    assert consent([part], (), [str(below)])
+    changed = _part(recipe.parent / "sub/r.py", "three")
+    (recipe.parent / written).chmod(0o777)
+    with pytest.raises(Refusal, match=f"mine/{written} can be written by others"):
+        consent([changed], (), [str(below)])
+
+
 def test_a_moved_folder_is_asked_for_again(recipe: Path, tmp_path: Path) -> None:
     consent([_part(recipe.with_name("r.py"), "one")], HERE, [str(recipe)])
     recipe.parent.rename(tmp_path / "moved")
