@@ -251,3 +251,13 @@ def test_a_disk_that_does_not_answer_does_not_hold_up_the_end(tmp_path: Path, mo
     assert (read(tmp_path)["status"], read(tmp_path)["step"]) == ("stopped", 0)
     answers.set()
     training.join()
+
+
+def test_a_record_of_a_worker_that_had_not_begun_is_not_damaged(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    amend_record(str(tmp_path), {"status": "interrupted"})
+    Record(tmp_path, 0).start(resumed=True)
+    assert capsys.readouterr().out == ""
+    record = json.loads((tmp_path / "run.json").read_text())
+    assert (record["status"], record["step"], record["guards"]) == ("running", 0, [])

@@ -58,7 +58,7 @@ class Record:
         remove_unfinished(self._path.parent, self._path.name)
         if resumed:
             self._set_aside_damaged()
-        before = self.read()
+        before = {key: value for key, value in self.read().items() if value is not None}
         earlier = before if resumed else {key: before[key] for key in _KEPT if key in before}
         self._write(
             {
@@ -215,7 +215,8 @@ class Record:
         with contextlib.suppress(FileNotFoundError):
             content = self.read()
             kinds = {"evaluation": dict, "metrics": dict, "guards": list, "step": int, "memory": dict}
-            wrong = [key for key, kind in kinds.items() if not isinstance(content.get(key, kind()), kind)]
+            # null is what the launcher writes of a worker that had not begun.
+            wrong = [key for key, kind in kinds.items() if not isinstance(content.get(key), kind | None)]
             if content and not wrong and record_fault(self._path.parent) is None:
                 return
             rename(self._path.parent, self._path.name, DAMAGED_FILE)
