@@ -65,6 +65,7 @@ def test_a_sweep_begins_with_the_difference_that_it_can_detect(grpo_run: Callabl
         " rows one of 0.045 in a reward of 0 to 1" in words("--seeds", "3")
     )
     assert "20 held-out rows one of 0.31 in" in words("--set", "evaluation.max_rows=20")
+    assert "20 held-out rows one of 0.31 in" in words("--vary", "evaluation.max_rows=40,20")
     assert "one seed cannot tell a difference from noise" in words("--seeds", "1")
     assert "held-out rows one of" not in words("--seeds", "3", "--set", "evaluation=null")
 

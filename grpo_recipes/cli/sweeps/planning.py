@@ -169,8 +169,8 @@ def detectable_text(planned: PlannedSweep) -> str | None:
     text = (
         f"{seeds} seeds can detect a difference of {deviations:.2g} standard deviations between runs of the same seed"
     )
-    evaluation = planned.ready[0].plan.evaluation
-    known = [] if evaluation is None else [n for n in (evaluation.data.max_rows, evaluation.data.rows) if n is not None]
+    evaluations = [run.plan.evaluation for run in planned.ready if run.plan.evaluation is not None]
+    known = [n for each in evaluations for n in (each.data.max_rows, each.data.rows) if n is not None]
     if known and (rows := min(known)):
         text += f", and {rows:,} held-out rows one of {detectable_over_rows(rows):.2g} in a reward of 0 to 1"
     return f"{text}; docs/sweep.md has more"
