@@ -21,6 +21,8 @@ ID = "PFL069"
 KEY = ("model", "model_name_or_path")
 WEIGHTS = (".safetensors", ".bin", ".gguf", ".pt", ".pth")
 INDEX = ".index.json"
+# transformers takes the first of these that is there, and reads no other.
+IN_ORDER = ("model.safetensors", f"model.safetensors{INDEX}", "pytorch_model.bin", f"pytorch_model.bin{INDEX}")
 POINTER = b"version https://git-lfs"
 LONGEST_POINTER = 1024
 COPY = "copy them from the model that it was made from, or download it again"
@@ -49,7 +51,12 @@ def _of_files(folder: Path) -> Iterator[Finding]:
     if pointers:
         because = f"{join_items(pointers, 3)} only names what Git LFS would download"
         yield mistake(f"{folder} has pointers instead of files", KEY, because, fix=f"git -C {folder} lfs pull")
-    named = {name for index, path in files.items() if index.endswith(INDEX) for name in _names(path)}
+    index = next((name for name in IN_ORDER if name in files), "")
+    named = _read_index(files[index]) if index.endswith(INDEX) else set[str]()
+    if named is None:
+        because = "it has no weight_map that can be read"
+        yield mistake(f"{folder}: {index} names no files of weights", KEY, because, fix=COPY)
+        return
     missing = sorted(named - files.keys())
     if not weights:
         yield mistake(f"{folder} has no weights", KEY, f"no file in it ends with {' or '.join(WEIGHTS)}", fix=COPY)
@@ -65,10 +72,10 @@ def _is_pointer(path: Path) -> bool:
         return file.read(len(POINTER)) == POINTER
 
 
-def _names(index: Path) -> set[str]:
-    """Returns the files that an index of weights names."""
+def _read_index(path: Path) -> set[str] | None:
+    """Returns the files that an index of weights names, None if it is damaged."""
     try:
-        named = json.loads(index.read_bytes())["weight_map"].values()
+        listed = json.loads(path.read_bytes())["weight_map"].values()
     except (ValueError, KeyError, TypeError, AttributeError):
-        return set()
-    return {str(name) for name in named}
+        return None
+    return {str(name) for name in listed}
