@@ -245,7 +245,7 @@ def test_an_environment_s_rows_differ_by_what_its_reset_gets() -> None:
 
 
 def test_copies_among_held_out_rows_are_named() -> None:
-    """Intervals count each as a row of its own, but the model answers copies alike."""
+    """Intervals count each as a separate row, but the model answers copies alike."""
 
     def named(held_out: list[str]) -> list[str]:
         seen = _seen(_rows("dataset", SUMS, solution=WHOLE), _rows("evaluation", held_out))

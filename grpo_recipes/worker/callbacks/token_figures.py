@@ -81,7 +81,7 @@ class TokenFigures(TrainerCallback):  # type: ignore[misc]
             return
         counts = accelerator.gather(own.reshape(1))
 
-        def weighed(gather: Any, value: Any) -> Any:
+        def gather_and_weigh(gather: Any, value: Any) -> Any:
             means = gather(value)
             if value.ndim > 0:
                 return means
@@ -91,7 +91,7 @@ class TokenFigures(TrainerCallback):  # type: ignore[misc]
 
         with standing:
             for name in ("gather", "gather_for_metrics"):
-                replaced = partial(weighed, getattr(accelerator, name))
+                replaced = partial(gather_and_weigh, getattr(accelerator, name))
                 standing.enter_context(replace_temporarily(accelerator, name, replaced))
             yield by_tokens if self._is_by_row else {}
 

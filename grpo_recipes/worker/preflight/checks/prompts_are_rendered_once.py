@@ -58,20 +58,20 @@ def _begins_twice(tokenizer: Any, prompt: str) -> bool:
 
 
 def _of_messages(rows: Rows, marks: list[str]) -> list[Finding]:
-    marked = _marked(rows, marks)
+    marked = _find_marked(rows, marks)
     fix = "messages as they were before a template rendered them, or dataset.prompt_format: standard"
     return [_fault(rows, marked, "the chat template marks turns with it", fix)] if marked else []
 
 
 def _of_others(rows: Rows) -> list[Finding]:
     """Single prompts may be about such marks."""
-    marked = _marked(rows, OF_OTHERS)
+    marked = _find_marked(rows, OF_OTHERS)
     fix = "messages as they were before a template rendered them"
     is_most = 2 * len(marked) >= len(rows.prompts) > 0
     return [_fault(rows, marked, "templates of other models mark turns with it", fix)] if is_most else []
 
 
-def _marked(rows: Rows, marks: Sequence[str]) -> dict[int, str]:
+def _find_marked(rows: Rows, marks: Sequence[str]) -> dict[int, str]:
     """Returns the prompts by index whose messages contain a mark, with the mark."""
     return {
         index: mark

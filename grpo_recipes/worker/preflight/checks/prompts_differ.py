@@ -35,10 +35,10 @@ def check(inputs: Seen) -> Iterator[Finding]:
         yield from _contradictions(inputs, data, texts)
     if inputs.tools is None:
         for rows in inputs.held_out:
-            yield from _held_out_copies(rows, tasks_of(rows, inputs.plan))
+            yield from _find_held_out_copies(rows, tasks_of(rows, inputs.plan))
 
 
-def _held_out_copies(rows: Rows, tasks: list[str]) -> Iterator[Finding]:
+def _find_held_out_copies(rows: Rows, tasks: list[str]) -> Iterator[Finding]:
     copies = len(tasks) - len(set(tasks))
     if copies >= MANY * len(tasks) > 0:
         yield warning(
