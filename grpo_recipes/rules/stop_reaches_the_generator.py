@@ -4,14 +4,17 @@ TRL offers no way to pass a stop to transformers: `generation_kwargs: {stop_stri
 locate a tokenizer"), `stop` is silently ignored, and `eos_token_id` leaves padding tokens in the loss. With vLLM a stop
 goes through `generation_kwargs`; TRL counts a completion that ends there as truncated, and drops it with
 mask_truncated_completions. The shim `completion_ends` ends each row of a generation at its stop, on every backend, and
-makes the mask, the lengths and the share of truncated completions end there too. A stop string that is an added token
-is also passed to vLLM by its id, since a vLLM whose tokenizer lacks the token never sees its text. Releases without
-generation_kwargs cannot pass a stop to vLLM, and continuous batches of transformers do not support stops.
+makes the mask, the lengths and the share of truncated completions end there too. With mask_truncated_completions it is
+there without a stop: since 0.26, TRL trains a truncated completion whose last token is a PAD that the policy wrote. A
+stop string that is an added token is also passed to vLLM by its id, since a vLLM whose tokenizer lacks the token never
+sees its text. Releases without generation_kwargs cannot pass a stop to vLLM, and continuous batches of transformers do
+not support stops.
 """
 
 from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding
+from grpo_recipes.facts.released.windows import is_within
 from grpo_recipes.rules._shared.context import Context, rule_setting
 from grpo_recipes.rules._shared.settings import Setting
 from grpo_recipes.rules.minimum_length_is_the_same_everywhere import kwargs_of_generator
@@ -19,6 +22,7 @@ from grpo_recipes.rules.minimum_length_is_the_same_everywhere import kwargs_of_g
 ID = "GEN002"
 KWARGS, SHIM = "GRPOConfig.generation_kwargs", "shims.completion_ends"
 OWNS = (KWARGS, SHIM)
+MASK = "GRPOConfig.mask_truncated_completions"
 READS = ("GRPOConfig.use_vllm",)
 STOP, STOP_IDS = "generation.stop", "generation.stop_token_ids"
 CONTINUOUS = ("GRPOConfig.use_transformers_continuous_batching", "GRPOConfig.use_transformers_paged")
@@ -29,6 +33,8 @@ def decide(context: Context) -> Iterator[Setting]:
     why = "generation_kwargs and min_tokens under the generator's own names"
     if stop or ids:
         yield rule_setting(SHIM, True, "TRL ends completions only at the model's own end tokens")
+    elif context.value(MASK) is True and _trains_written_pads(context):
+        yield rule_setting(SHIM, True, "TRL trains truncated completions whose last token is PAD")
     if (stop or ids) and context.value("GRPOConfig.use_vllm") is True:
         why = "vLLM's own names for generation.stop" + (f"; {why}" if kwargs else "")
         if stop:
@@ -54,6 +60,11 @@ def check(context: Context) -> Iterator[Finding]:
                 "transformers' generate_batch takes no stopping criteria, so completions would continue after the stop"
             )
             yield context.wrong(message, name, because, False)
+
+
+def _trains_written_pads(context: Context) -> bool:
+    version = context.stack.version("trl")
+    return version is None or not is_within(version, "<0.26")
 
 
 def _beside_vllm(context: Context, key: str) -> Finding:

@@ -94,6 +94,20 @@ def test_without_the_shim_the_proof_finds_what_follows_a_stop(stopping: Callable
     assert "tokens after its end are trained" in record(folder)["message"]
 
 
+@pytest.mark.parametrize("shims", [{}, {"completion_ends": True}])
+def test_a_pad_that_was_written_last_is_truncated(
+    make_plan: Callable[..., Changes], make_run: Callable[..., Path], tiny_model: Path, shims: Changes
+) -> None:
+    tokens = json.loads((tiny_model / "config.json").read_text())["vocab_size"]
+    arguments = {"max_steps": 1, "max_completion_length": 3, "mask_truncated_completions": True}
+    arguments["generation_kwargs"] = {"suppress_tokens": list(range(8, tokens))}
+    folder = make_run(make_plan(arguments=arguments, shims=shims))
+    code, output = train(folder)
+    assert code == 0, output
+    proofs = {proof["id"]: proof["shown"] for proof in record(folder)["proofs"]}
+    assert ("a generated PAD last" in proofs["PRF008"]) == (not shims), proofs["PRF008"]
+
+
 def test_a_stop_ends_with_the_token_that_completes_it(tiny_model: Path) -> None:
     from transformers import AutoTokenizer
 

@@ -4,7 +4,8 @@ Defect: with transformers, TRL does not support stops. It passes no tokenizer to
 it recognizes only the tokenizer's end token (since 1.14.2 also those that the model declares). Padding after any
 other end is trained as if the policy had written it, lengths are too large, and the completion counts as truncated.
 vLLM ends the completion at the stop; TRL still counts it as truncated, and drops it with mask_truncated_completions. If
-vLLM's tokenizer lacks the token, it never sees the stop's text.
+vLLM's tokenizer lacks the token, it never sees the stop's text. Since trl 0.26, a completion that is cut after a PAD
+that the policy wrote counts as ended, and mask_truncated_completions trains it.
 Seen: every release from trl 0.14.0 to 1.16.0; with vLLM run on 1.16.0, read in the source of the others.
 Remove when: TRL takes stop strings and stop ids, and masks after them.
 """
@@ -63,12 +64,13 @@ def _stop_vllm_by_id(trainer: Any, ends: Ends) -> None:
 def _cut_lists(trainer: Any, ends: Ends) -> None:
     """Cuts completions for releases that keep them as token lists and derive masks from their lengths."""
     index = 0 if trainer.seams.does("turns take tokens") else 1
-    end = tokenizer_of(trainer).eos_token_id
+    tokenizer = tokenizer_of(trainer)
+    end, pad = tokenizer.eos_token_id, tokenizer.pad_token_id
 
     def generate_and_cut(generate: Callable[..., Any], *given: Any, **named: Any) -> Any:
         answer = list(generate(*given, **named))
         counts = [ends.first(ids) for ids in answer[index]]
-        answer[index] = [_cut(ids, count, end) for ids, count in zip(answer[index], counts, strict=True)]
+        answer[index] = [_cut(ids, count, end, pad) for ids, count in zip(answer[index], counts, strict=True)]
         if answer[index + 1] is not None:  # vLLM's log-probabilities, one per token
             answer[index + 1] = [row[:count] for row, count in zip(answer[index + 1], counts, strict=True)]
         return tuple(answer)
@@ -76,8 +78,10 @@ def _cut_lists(trainer: Any, ends: Ends) -> None:
     trainer.seams.change("turn is generated", "ends", generate_and_cut)
 
 
-def _cut(ids: list[int], count: int | None, end: int) -> list[int]:
-    return list(ids) if count is None else [*ids[: count - 1], LastToken(ids[count - 1], end)]
+def _cut(ids: list[int], count: int | None, end: int, pad: int) -> list[int]:
+    if count is not None:
+        return [*ids[: count - 1], LastToken(ids[count - 1], end)]
+    return [*ids[:-1], WrittenPad(pad, None)] if ids and ids[-1] == pad else list(ids)
 
 
 class _Token(int):
@@ -102,6 +106,16 @@ class LastToken(_Token):
 
     def __eq__(self, other: object) -> bool:
         return bool(int(self) == other or self.more == other)
+
+    def __hash__(self) -> int:
+        return hash(int(self))
+
+
+class WrittenPad(_Token):
+    """A PAD that the policy wrote where its completion was cut. It equals no token, since TRL takes PAD for an end."""
+
+    def __eq__(self, other: object) -> bool:
+        return False
 
     def __hash__(self) -> int:
         return hash(int(self))
