@@ -166,7 +166,7 @@ def test_what_lacks_a_judges_score_is_not_compared() -> None:
 
 @pytest.mark.stack
 def test_what_lacks_a_judges_score_is_not_the_best() -> None:
-    from grpo_recipes.worker.callbacks.evaluation_callback import BestEvaluation
+    from grpo_recipes.worker.callbacks.best_evaluation import BestEvaluation
 
     best = BestEvaluation({})
     assert best.is_better({"step": 1, **summary(WHOLE, with_judge())})

@@ -14,11 +14,12 @@ from grpo_recipes.contract.event_words import evaluation_line, event_lines
 from grpo_recipes.contract.files.bounded_json import parse_json
 from grpo_recipes.contract.files.folder_files import make_folder, read_bytes, write_whole
 from grpo_recipes.contract.plan import Plan
-from grpo_recipes.contract.run_record import OTHERS, WARM_START, evaluation_file, step_text, warm_start_file
+from grpo_recipes.contract.run_record import OTHERS, WARM_START, evaluation_file, warm_start_file
 from grpo_recipes.contract.secrets.redact import redact_value
 from grpo_recipes.worker._shared.inputs import IMAGES
 from grpo_recipes.worker._shared.metrics import MetricsLog
 from grpo_recipes.worker._shared.record import Record
+from grpo_recipes.worker.callbacks.best_evaluation import BEST, CHOSEN_FROM, SINCE, BestEvaluation
 from grpo_recipes.worker.callbacks.progress import InterruptionCallback
 from grpo_recipes.worker.completions.evaluation import evaluate
 from grpo_recipes.worker.completions.figures import (
@@ -235,46 +236,3 @@ def _read_rows(folder: Path, file: str) -> list[JudgedRow] | None:
         return [JudgedRow(**cast("dict[str, Any]", parse_json(line))) for line in lines]
     except (OSError, ValueError, TypeError):
         return None
-
-
-BEST, SINCE, CHOSEN_FROM = "best", "evaluations_since_best", "chosen_from"
-
-
-class BestEvaluation:
-    """The best evaluation of trained weights, by held-out reward; the first of equal ones. All ranks get the same.
-
-    The one after a warm start is that of step 0. known: run.json's evaluations at the checkpoint that the run resumes
-    from, {} for a new run. step: of the best one, None before the first with a reward. since: evaluations after it.
-    chosen_from: the steps that were compared.
-    """
-
-    def __init__(self, known: Mapping[str, Any]) -> None:
-        best = known.get(BEST) or {}
-        self.step: int | None = best.get("step")
-        self.since: int = known.get(SINCE, 0)
-        self.chosen_from: list[int] = [*known.get(CHOSEN_FROM, ())]
-        self._reward: float | None = best.get("reward")
-
-    def is_better(self, figures: Mapping[str, Any]) -> bool:
-        """Adds an evaluation, and returns whether it is now the best one.
-
-        An evaluation with a judge's score missing is not compared, and never ends the training.
-        """
-        reward = figures["reward"]
-        if "without_score" in figures:
-            return False
-        if figures["step"] not in self.chosen_from:
-            self.chosen_from.append(figures["step"])
-        if reward is None or (self._reward is not None and reward <= self._reward):
-            self.since += 1
-            return False
-        self.step, self._reward, self.since = figures["step"], reward, 0
-        return True
-
-    def why_over(self, stop_after: int | None, step: int, max_steps: int) -> str | None:
-        """Returns why the training ends here, None if it continues."""
-        if stop_after is None or self.since < stop_after:
-            return None
-        times = "one evaluation" if self.since == 1 else f"{self.since} evaluations"
-        than = "with a reward" if self.step is None else f"better than that of {step_text(self.step)}"
-        return f"ended early, at step {step} of {max_steps}: {times} and none {than}"
