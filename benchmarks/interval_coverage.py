@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import numpy
 
-from grpo_recipes.worker.completions.figures import intervals, pass_at
+from grpo_recipes.worker.completions.intervals import intervals, pass_at
 
 ROWS = (10, 20, 50, 100, 200, 500)
 TRIALS, DRAWS = 2000, 1000

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy
 import pytest
 
-from grpo_recipes.worker.completions.figures import intervals
+from grpo_recipes.worker.completions.intervals import intervals
 
 Draw = Callable[["numpy.random.RandomState", int], "numpy.ndarray"]
 # By name: rows of a kind, their true mean, and by the number of rows the share of intervals that have to hold it.

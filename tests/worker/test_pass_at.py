@@ -4,7 +4,7 @@ from itertools import combinations
 
 import pytest
 
-from grpo_recipes.worker.completions.figures import pass_at
+from grpo_recipes.worker.completions.intervals import pass_at
 
 
 @pytest.mark.parametrize("samples", range(1, 9))

@@ -20,7 +20,8 @@ from grpo_recipes.contract.run_record import OTHERS, WARM_STEP
 from grpo_recipes.worker._shared.metrics import MetricsLog, place_in_warm_start
 from grpo_recipes.worker._shared.record import Record
 from grpo_recipes.worker._shared.replacing import Refused
-from grpo_recipes.worker.callbacks.evaluation_callback import BEST, CHOSEN_FROM, SINCE, Trained
+from grpo_recipes.worker.callbacks.best_evaluation import BEST, CHOSEN_FROM, SINCE
+from grpo_recipes.worker.callbacks.evaluation_callback import Trained
 from grpo_recipes.worker.callbacks.guard_callback import GuardCallback
 from grpo_recipes.worker.checkpoints.checkpoint import is_whole
 from grpo_recipes.worker.model.trained_tensors import local, zero_stage
