@@ -96,6 +96,7 @@ ALLOWED = {
     ("rules", "rewards.ranges"): "what a reward can give, next to the rewards",
     ("resolve.planning", "rewards.catalog"): "which options of a reward the longest completion sets",
     ("report.html", "rewards.ranges"): "the same for the bands of its charts",
+    ("worker.guards", "rewards.ranges"): "which rewards only take away",
     ("sweep", "rewards.ranges"): "reads the limits of the shipped rewards, which it does not import",
     ("explain", "rewards.catalog"): "reads the sources of the shipped rewards, which it does not import",
     ("schemas.export", "rewards.catalog"): "reads the sources of the shipped rewards, which it does not import",

@@ -10,6 +10,7 @@ import pytest
 
 import grpo_recipes
 from grpo_recipes.contract.metric_names import JUDGE_FAILED
+from grpo_recipes.contract.plan import Reward
 from grpo_recipes.contract.plan_sections import Guards
 from grpo_recipes.explain.pages import worker_pages
 from grpo_recipes.schemas.running import GuardsSection
@@ -256,3 +257,22 @@ def test_held_out_rows_that_earn_almost_nothing_are_noted_with_three_answers() -
     assert _evaluated(*[0.3] * 30) == [], "a constant reward is not missing"
     assert _evaluated(*[-row / 10 for row in range(30)]) == [], "penalties that differ"
     assert _evaluated() == []
+
+
+def test_a_reward_that_almost_no_held_out_row_earns_is_noted_by_its_name() -> None:
+    plan: Any = SimpleNamespace(
+        rewards=[
+            Reward("shipped", "soft_overlong_punishment", "soft_overlong_punishment", 1.0),
+            Reward("shipped", "tag_format", "tag_format", 1.0),
+            Reward("python", "right", "user.py:right", 1.0),
+        ]
+    )
+
+    def note(right: float) -> str | None:
+        rewards = {"soft_overlong_punishment": 0.0, "tag_format": 1.0, "right": right}
+        judged = [SimpleNamespace(row=row, completion="7", rewards=rewards) for row in range(20)]
+        alarm = of_evaluation(judged, plan, "")
+        return None if alarm is None else alarm.finding.message
+
+    assert note(0.0) == "0 of the 20 held-out rows earn anything from right, unless it only takes away"
+    assert note(0.5) is None

@@ -15,7 +15,8 @@ mistakes a rounded mean for variance, for example with weights 1.0 and 0.2. A re
 varies, but float32 cannot represent the difference, so TRL learns nothing from it.
 
 Earlier, it notes that almost no answer earns a reward: at most 1 in 100 rows of the evaluation before the first step,
-of at least 20, has more than the lowest reward, which is 0 or less. Without this evaluation the first 256 completions
+of at least 20, has more than the lowest reward, which is 0 or less; or of several rewards, one that is 0 on as many
+rows, unless it is a shipped one that only takes away. Without this evaluation the first 256 completions
 decide: nine tenths of their groups have no variance, and the mean reward is at most 0.01 of the weights.
 
 Action: stop. The weights have not moved, so nothing is lost.
@@ -31,6 +32,7 @@ from typing import Any
 from grpo_recipes.contract.findings.wording import shorten
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.plan_sections import Guards
+from grpo_recipes.rewards.ranges import planned_range
 from grpo_recipes.worker.guards.alarm import Alarm, Guard, Line, Window, figure
 
 ID = "GRD001"
@@ -60,18 +62,30 @@ def of_evaluation(judged: Sequence[Any], plan: Plan, name: str) -> Alarm | None:
     judged: of JudgedRow.
     """
     weights = {reward.name: reward.weight for reward in plan.rewards}
+    of = f"the {len({row.row for row in judged})} held-out rows{f' of {name}' if name else ''}"
     totals = [
-        (sum(weights.get(name, 1.0) * value for name, value in row.rewards.items() if value is not None), row)
+        sum(weights.get(name, 1.0) * value for name, value in row.rewards.items() if value is not None)
         for row in judged
     ]
-    lowest = min((total for total, _ in totals), default=math.inf)
+    if alarm := _of_values(judged, totals, f"of {of} earn any reward"):
+        return alarm
+    for reward in plan.rewards if len(plan.rewards) > 1 else ():
+        scored = [row for row in judged if row.rewards.get(reward.name) is not None]
+        message = f"of {of} earn anything from {reward.name}, unless it only takes away"
+        alarm = _of_values(scored, [row.rewards[reward.name] for row in scored], message)
+        if alarm is not None and reward.weight > 0 and planned_range(reward)[1] > 0:
+            return alarm
+    return None
+
+
+def _of_values(judged: Sequence[Any], values: Sequence[float], message: str) -> Alarm | None:
+    lowest = min(values, default=math.inf)
     rows = {row.row for row in judged}
-    paid = {row.row for total, row in totals if total > lowest}
+    paid = {row.row for row, value in zip(judged, values, strict=True) if value > lowest}
     if len(rows) < FEWEST_ROWS or lowest > 0 or len(paid) > FEW * len(rows):
         return None
-    unpaid = [row.completion for total, row in totals if total == lowest]
-    of = f"the {len(rows)} held-out rows{f' of {name}' if name else ''}"
-    return few_paid(len(paid) / len(rows), f"{len(paid)} of {of} earn any reward", unpaid)
+    unpaid = [row.completion for row, value in zip(judged, values, strict=True) if value == lowest]
+    return few_paid(len(paid) / len(rows), f"{len(paid)} {message}", unpaid)
 
 
 class FirstRewards:
