@@ -132,6 +132,9 @@ def evaluation_text(event: Mapping[str, object]) -> str:
         missing = number(event, "without_score")
         if missing is not None:
             each += f", {missing:.0f} completion{'s' * (missing != 1)} without a judge's score, so not compared"
+        unrewarded = number(event, "without_reward")
+        if unrewarded is not None:
+            each += f", {unrewarded:.0f} completion{'s' * (unrewarded != 1)} without any reward, so not counted"
         parts.append(f"({rows:.0f} rows{each}{'' if level is None else f', {level:.0%} intervals'})")
     return "  ".join(parts)
 

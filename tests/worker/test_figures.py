@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from support.plans import small_plan
 
+from grpo_recipes.contract.metrics import evaluation_text
 from grpo_recipes.contract.plan import Evaluation, Plan, Reward
 from grpo_recipes.contract.plan_sections import Passes
 from grpo_recipes.worker.completions.figures import (
@@ -44,6 +45,7 @@ def test_one_completion_of_a_row_has_the_figures_that_it_always_had() -> None:
     assert summary(rows, plan_with()) == {
         "count": 3,
         "greedy": True,
+        "without_reward": 1,
         "reward": (1.25 + 0.0) / 2,
         "rewards": {"right": 0.5, "short": 0.5},
     }
@@ -172,6 +174,25 @@ def test_what_lacks_a_judges_score_is_not_the_best() -> None:
     assert best.is_better({"step": 1, **summary(WHOLE, with_judge())})
     assert not best.is_better({"step": 2, **summary(LACKING, with_judge())})
     assert (best.step, best.since) == (1, 0), "it is neither better nor one more without a gain"
+
+
+@pytest.mark.stack
+def test_a_mean_of_fewer_rows_is_not_the_best() -> None:
+    from grpo_recipes.worker.callbacks.best_evaluation import BestEvaluation
+
+    whole, some, plan = judged((0.0, 0.0), (1.0, 0.0)), judged((None, None), (1.0, 1.0)), plan_with()
+    assert "without_reward" not in summary(whole, plan)
+    assert summary(some, plan)["without_reward"] == 1
+    assert "1 completion without any reward, so not counted" in evaluation_text(summary(some, plan))
+    best = BestEvaluation({})
+    assert [
+        best.is_better({"step": 1, **summary(whole, plan)}),
+        best.is_better({"step": 2, **summary(some, plan)}),
+    ] == [
+        True,
+        False,
+    ]
+    assert (best.step, best.since) == (1, 1)
 
 
 def test_a_row_has_no_rate_without_a_finite_number() -> None:

@@ -22,21 +22,26 @@ class BestEvaluation:
         self.since: int = known.get(SINCE, 0)
         self.chosen_from: list[int] = [*known.get(CHOSEN_FROM, ())]
         self._reward: float | None = best.get("reward")
+        self._unrewarded: int = best.get("without_reward", 0)
 
     def is_better(self, figures: Mapping[str, Any]) -> bool:
         """Adds an evaluation, and returns whether it is now the best one.
 
-        An evaluation with a judge's score missing is not compared, and never ends the training.
+        An evaluation with a judge's score missing is not compared, and never ends the training. One with more
+        completions without any reward is not better: its mean is over fewer rows.
         """
-        reward = figures["reward"]
+        reward, unrewarded = figures["reward"], figures.get("without_reward", 0)
         if "without_score" in figures:
             return False
         if figures["step"] not in self.chosen_from:
             self.chosen_from.append(figures["step"])
-        if reward is None or (self._reward is not None and reward <= self._reward):
+        is_worse = self._reward is not None and (
+            reward is None or reward <= self._reward or unrewarded > self._unrewarded
+        )
+        if reward is None or is_worse:
             self.since += 1
             return False
-        self.step, self._reward, self.since = figures["step"], reward, 0
+        self.step, self._reward, self._unrewarded, self.since = figures["step"], reward, unrewarded, 0
         return True
 
     def why_over(self, stop_after: int | None, step: int, max_steps: int) -> str | None:

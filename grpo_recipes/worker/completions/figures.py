@@ -40,8 +40,8 @@ def summary(judged: list[JudgedRow], plan: Plan) -> dict[str, Any]:
     """Returns means over the rows: each reward (None if never given), their weighted total, pass@k, the number of rows.
 
     without_score: completions that a judge gave no score, if any; these have no total. A row's value is the mean over
-    its completions. As in TRL, a completion's total skips missing rewards; a completion without any reward is not
-    counted.
+    its completions. As in TRL, a completion's total skips missing rewards; without_reward: completions that have none,
+    if any, which are not counted.
     """
     assert plan.evaluation is not None
     how, columns = plan.evaluation, _columns(judged, plan)
@@ -50,8 +50,12 @@ def summary(judged: list[JudgedRow], plan: Plan) -> dict[str, Any]:
     more |= {} if how.samples == 1 else {"samples": how.samples}
     if how.passes is not None:
         more["passes"] = {"reward": how.passes.reward, "at_least": how.passes.at_least}
+    weights, judges = _weights(judged, plan), _judges(plan)
+    without_total = sum(_total(row, weights, judges) is None for row in judged)
     if missing := without_score(judged, plan):
         more["without_score"] = missing
+    if without_total > missing:
+        more["without_reward"] = without_total - missing
     means = {name: _mean(list(column)) for name, column in columns.items()}
     return {"count": rows, "greedy": how.greedy, **more, **_nest(means)}
 
