@@ -12,10 +12,11 @@ from raw_trl import PROMPTS, grpo_config, model_folder, trainer
 LONGEST = 12
 
 
-def _generate_given(model: Any, lengths: list[int]) -> list[int]:
+def _generate_given(model: Any, lengths: list[int], *, writes_pads: bool) -> list[int]:
     """Lets the model generate letters up to these lengths by turns, with an end token unless they are the longest.
 
-    Every fifth completion ends with a PAD token if it is one of the longest. Returns a list that gets all lengths.
+    writes_pads: every fifth completion ends with a PAD token if it is one of the longest. Returns a list that gets all
+    lengths.
     """
     import torch
 
@@ -27,7 +28,7 @@ def _generate_given(model: Any, lengths: list[int]) -> list[int]:
             count[0] += 1
             length = lengths[count[0] % len(lengths)]
             tokens = [3 + (11 * count[0] + 5 * place) % 36 for place in range(length)]
-            tokens[-1] = 2 if length < LONGEST else tokens[-1] * (count[0] % 5 > 0)
+            tokens[-1] = 2 if length < LONGEST else tokens[-1] * (not writes_pads or count[0] % 5 > 0)
             drawn.append(length)
             rows.append(ids + tokens + [0] * (LONGEST - length))
         return torch.tensor(rows)
@@ -69,7 +70,13 @@ def _oracle(rows: list[dict[str, Any]], config: Any) -> dict[str, float]:
 
 
 def figures(
-    folder: Path, *, lengths: list[int], shim: str | None = None, kind: str = "Qwen2", **arguments: Any
+    folder: Path,
+    *,
+    lengths: list[int],
+    shim: str | None = None,
+    kind: str = "Qwen2",
+    writes_pads: bool = True,
+    **arguments: Any,
 ) -> dict[str, Any]:
     """Trains four steps; gives for each step what is logged and what its rows give, and the micro-batches' counts."""
     import torch
@@ -90,7 +97,7 @@ def figures(
     path = str(model_folder(folder, kind))
     model = AutoModelForCausalLM.from_pretrained(path)
     rank = int(os.environ.get("RANK", "0"))
-    drawn = _generate_given(model, lengths[rank:] + lengths[:rank])
+    drawn = _generate_given(model, lengths[rank:] + lengths[:rank], writes_pads=writes_pads)
     exact = {"max_grad_norm": 1e9, "optim": "sgd", "lr_scheduler_type": "constant", "learning_rate": 0.3}
     sizes = {"num_generations": 4, "max_completion_length": LONGEST, "max_steps": 4, "beta": 0.04}
     config = grpo_config(folder, **{**exact, **sizes, **arguments})

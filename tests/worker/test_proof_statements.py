@@ -127,7 +127,7 @@ def test_a_share_counts_only_completions_without_an_end() -> None:
     plan = planned()
     plan = replace(plan, expect=replace(plan.expect, stop_token_ids=(STOP,)))
     proof = mask_ends_with_the_completion.prove(plan, (seen(completions=Completions(made, 3, False, False)),))
-    assert proof.shown == "3/4 completions end at a stop, nothing after, 25% truncated"
+    assert proof.shown == "3/4 completions end at eos or a stop, nothing after, 25% truncated"
     masked = tuple(completion([5, 5, 5], [0, 0, 0], frozenset({EOS}), PAD, no_stop) for _ in range(4))
     proof = mask_ends_with_the_completion.prove(planned(), (seen(completions=Completions(masked, 3, False, True)),))
     assert proof.shown == "0/4 completions end at eos, nothing after, 100% truncated"

@@ -62,7 +62,7 @@ def test_training_and_evaluation_end_at_the_stops(stopping: Callable[..., Path])
     assert all(len(ids) == LIMIT for text, ids in written if (text, ids) not in by_text + by_token)
     assert min(len(by_text), len(by_token), len(written) - len(by_text) - len(by_token)) > 0
     shown = {proof["id"]: proof["shown"] for proof in record(folder)["proofs"]}["PRF008"]
-    assert "completions end at a stop, nothing after" in shown and "trl logs" not in shown
+    assert "completions end at eos or a stop, nothing after" in shown and "trl logs" not in shown
     assert record(folder)["shims"] == {"completion_ends": "2 tokens and 3 texts end a completion"}
 
 

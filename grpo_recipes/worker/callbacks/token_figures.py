@@ -3,8 +3,9 @@
 TRL averages each figure over the tokens of a micro-batch, then over micro-batches: one whose completions are all masked
 counts as 0, or as NaN in older releases, as much as the others. Here each micro-batch counts by its tokens over all
 processes, and a step without a trained token has none of these figures. With sequence ratios, TRL has one value for
-each completion; there, completions with trained tokens count. clip_ratio/low_min and high_max are the extremes of the
-step. Not on trl 0.14 and 0.15, which average kl over completions and mask none.
+each completion; there, completions with trained tokens count. VESPO's weight is always one of each completion, and all
+of a micro-batch with a trained token count. clip_ratio/low_min and high_max are the extremes of the step. Not on trl
+0.14 and 0.15, which average kl over completions and mask none.
 Source: `_compute_loss` and `compute_liger_loss` of trl 0.16.0 to 1.16.0.
 """
 
@@ -27,12 +28,13 @@ from grpo_recipes.contract.metric_names import (
     CLIP_LOWEST,
     ENTROPY,
     KL,
+    VESPO_WEIGHT,
 )
 from grpo_recipes.worker._shared.replacing import replace_temporarily
 
 RATIOS = (CLIP_ALL, CLIP_LOW, CLIP_HIGH, "clip_ratio", CLIP_CISPO)
 EXTREMES = {CLIP_LOWEST: min, CLIP_HIGHEST: max}
-NAMES = (KL, ENTROPY, *RATIOS, *EXTREMES)
+NAMES = (KL, ENTROPY, *RATIOS, *EXTREMES, VESPO_WEIGHT)
 
 
 class TokenFigures(TrainerCallback):  # type: ignore[misc]
@@ -125,5 +127,5 @@ def _of_step(name: str, values: Sequence[float], counts: Sequence[Sequence[int]]
         return None
     if name in EXTREMES:
         return EXTREMES[name](value for value, _ in known)
-    own, total = (2, 1) if by_row else (0, 0)
+    own, total = (2, 2) if name == VESPO_WEIGHT else (2, 1) if by_row else (0, 0)
     return sum(value * count[own] for value, count in known) / sum(count[total] for _, count in known)

@@ -28,7 +28,7 @@ def prove(plan: Plan, processes: tuple[FirstStep, ...]) -> Proof:
             fault = _wrong(row, process.completions, plan)
             if fault is not None:
                 return _failed(f"completion {index + 1} of rank {process.rank}: {fault[0]}", fault[1])
-    return PROOF.holds(_shown(processes, "a stop" if plan.expect.stop or plan.expect.stop_token_ids else "eos"))
+    return PROOF.holds(_shown(processes, "eos or a stop" if plan.expect.stop or plan.expect.stop_token_ids else "eos"))
 
 
 def _wrong(row: Completion, all_of: Completions, plan: Plan) -> tuple[str, str] | None:
