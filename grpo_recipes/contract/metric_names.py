@@ -1,6 +1,7 @@
 """The names of a step's figures. TRL logs most of them; this package adds those at the end."""
 
 GRAD_NORM = "grad_norm"
+REWARD = "reward"
 REWARD_STD = "reward_std"
 KL = "kl"
 ENTROPY = "entropy"

@@ -112,6 +112,16 @@ VALUES: dict[str, tuple[str, str]] = {
 }
 """Values of the trainer that are private or not in all releases, with those that have them; ("0", "") for all."""
 
+FIGURES = {
+    "reward": "0",
+    "reward_std": "0",
+    "completions/mean_length": "0.17",
+    "completions/clipped_ratio": "0.17",
+    "kl": "0.16",
+    "entropy": "0.20",
+}
+"""Figures that the trainer logs, with the first release that logs each in every step, or with beta or no fused loss."""
+
 HABITS = {
     "advantages precede the loss": "0.15",
     "batches count completions": "0.15",

@@ -68,6 +68,16 @@ CHANGED = {
         r"return (completion_ids,)\n",
         "it returns 1 parts, and grpo-run relies on 2 or more",
     ),
+    "another-figure": (
+        r'"completions/clipped_ratio"',
+        '"completions/cut_ratio"',
+        "figure completions/clipped_ratio",
+    ),
+    "another-figure-of-the-loss": (
+        r'\["entropy"\]',
+        '["policy_entropy"]',
+        "figure entropy",
+    ),
     "doubled": (
         r"( +)_tag_names = ",
         r"\1_get_per_token_logps = None\n\g<0>",

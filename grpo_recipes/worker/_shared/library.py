@@ -159,6 +159,11 @@ def newest_names(logs: dict[str, Any], rewards: Iterable[str]) -> dict[str, Any]
     return {names.get(name, name): value for name, value in logs.items()}
 
 
+def has_fused_loss(trainer: Any) -> bool:
+    """Whether Liger computes the loss, by either of the names that releases have for it."""
+    return any(getattr(trainer, name, False) for name in ("use_liger_loss", "use_liger_kernel"))
+
+
 def logits_keyword(model: Any) -> str | None:
     """Returns the name of the parameter of the model's forward that limits the logits, or None."""
     parameters = inspect.signature(model.forward).parameters

@@ -30,6 +30,7 @@ from grpo_recipes.contract.metric_names import (
     KL,
     VESPO_WEIGHT,
 )
+from grpo_recipes.worker._shared.library import has_fused_loss
 from grpo_recipes.worker._shared.replacing import replace_temporarily
 
 RATIOS = (CLIP_ALL, CLIP_LOW, CLIP_HIGH, "clip_ratio", CLIP_CISPO)
@@ -43,6 +44,7 @@ class TokenFigures(TrainerCallback):  # type: ignore[misc]
     def __init__(self, trainer: Any) -> None:
         self._trainer, self._standing = trainer, ExitStack()
         self._is_by_row = trainer.seams.value("importance_sampling_level") == "sequence"
+        self._always_logged = [*([KL] if trainer.args.beta else []), *([] if has_fused_loss(trainer) else [ENTROPY])]
         self._values: dict[str, list[float]] = defaultdict(list)  # one per micro-batch
         self._counts: list[Any] = []  # of each micro-batch: trained tokens, completions with any, completions
 
@@ -60,6 +62,8 @@ class TokenFigures(TrainerCallback):  # type: ignore[misc]
         tokens = (inputs["completion_mask"] * inputs.get("tool_mask", 1)).sum(1)
         with self._gathering_by_tokens(tokens.sum()) as means:
             loss = compute(model, inputs, *given, **named)
+        if not self._counts:
+            self._trainer.seams.refuse_without(*self._always_logged)
         for name in NAMES:
             values = logged.pop(name, [])
             if means and name in (KL, ENTROPY):

@@ -20,6 +20,7 @@ import torch
 from trl.trainer import grpo_trainer
 
 from grpo_recipes.contract.plan import Plan
+from grpo_recipes.worker._shared.library import has_fused_loss
 from grpo_recipes.worker._shared.replacing import replace_temporarily
 
 # Models whose scores do not depend on padding, if their rotary positions and layers are of these kinds.
@@ -58,9 +59,7 @@ def padded_scores(trainer: Any) -> Callable[..., tuple[Any, ...]] | None:
 
 def _why_not(trainer: Any) -> str:
     """Returns why this trainer's padding has to stay, "" if it can be cut."""
-    if hasattr(trainer, "compute_liger_loss") and any(
-        getattr(trainer, name, False) for name in ("use_liger_loss", "use_liger_kernel")
-    ):
+    if has_fused_loss(trainer):
         return "Liger's loss does not use the scoring method"
     model = trainer.accelerator.unwrap_model(trainer.model)
     config = model.config

@@ -15,7 +15,13 @@ from typing import Any
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.seams import LOGITS_KEYWORDS as PASSED
 from grpo_recipes.contract.seams import is_in
-from grpo_recipes.worker._shared.library import LOGITS_KEYWORDS, base_model, logits_keyword, set_forward
+from grpo_recipes.worker._shared.library import (
+    LOGITS_KEYWORDS,
+    base_model,
+    has_fused_loss,
+    logits_keyword,
+    set_forward,
+)
 
 NEW, OLD = LOGITS_KEYWORDS
 RELEASE = version("trl")
@@ -41,7 +47,7 @@ def on_trainer(trainer: Any, value: object, plan: Plan) -> str:
 def _passed_by(trainer: Any) -> str | None:
     """Returns the keyword that this trainer passes, or would pass if the forward had it; None for a fused head."""
     # Liger's loss passes the same keywords to the layers below the head.
-    if getattr(trainer, "use_liger_loss", False) or getattr(trainer, "use_liger_kernel", False):
+    if has_fused_loss(trainer):
         return None
     words = (word for word, since, until in PASSED if is_in(RELEASE, since, until))
     return next(words, None)

@@ -17,7 +17,8 @@ from typing import Any
 
 from trl import GRPOTrainer
 
-from grpo_recipes.contract.seams import HABITS, OF_TOOLS, SEAMS, VALUES, Seam, is_in, seams_of
+from grpo_recipes.contract.metric_names import CLIPPED_RATIO, MEAN_LENGTH, REWARD, REWARD_STD
+from grpo_recipes.contract.seams import FIGURES, HABITS, OF_TOOLS, SEAMS, VALUES, Seam, is_in, seams_of
 from grpo_recipes.worker._shared.library import micro_batches_per_generation, vllm_client, vllm_engine
 from grpo_recipes.worker._shared.replacing import Refused, refuse_unknown_member, replace
 from grpo_recipes.worker.trainer.order import ORDER, position
@@ -126,6 +127,12 @@ class Seams:
         figures = self.value("_metrics")
         return figures[mode] if does("figures of training are apart") else figures
 
+    def refuse_without(self, *names: str) -> None:
+        """Raises Refused if TRL has not logged these figures since the last line, of those that this release has."""
+        for name in names:
+            if is_in(RELEASE, FIGURES[name]) and not self.figures().get(name):
+                raise _refused(f"figure {name}", "the first step did not log it, or under another name")
+
     def table(self) -> Any:
         """Returns the columns of TRL's next table of completions by name; {} for a release without one."""
         return next((table for name in ("_logs", "_textual_logs") if (table := self.value(name)) is not None), {})
@@ -136,7 +143,7 @@ class Seams:
         return whole
 
     def refuse_other_calls(self, *, redraws: bool) -> None:
-        """Raises Refused after the first step if TRL called a member more or less often than the worker relies on.
+        """Raises Refused after the first step if TRL called a member at other times, or logged less, than relied on.
 
         redraws: groups are redrawn, so that completions are generated and judged more than once.
         """
@@ -152,6 +159,7 @@ class Seams:
         if self._layers["tools are called"]:
             for name in OF_TOOLS:
                 self.value(name)
+        self.refuse_without(REWARD, REWARD_STD, MEAN_LENGTH, CLIPPED_RATIO)
 
     def _attach(self, event: str) -> None:
         """Checks the member of an event, and puts the layers around it if its owner is not the trainer."""
