@@ -1,6 +1,7 @@
 """Reads metrics.jsonl, one JSON object per line, also while a run is writing it."""
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -198,22 +199,32 @@ def right_text(evaluation: Mapping[str, object]) -> str:
 def trends(events: Iterable[Event]) -> dict[str, object]:
     """First and last value of each figure that shows whether a training made progress, and the standard error.
 
-    Each is the mean of a quarter of the steps, at most 50; {} for fewer than 8 steps. This is `trend` in run.json.
+    Each is the mean of a quarter of the steps, at most 50; {} for fewer than 8 steps. A reward that no completion got
+    has the number of steps alone. This is `trend` in run.json.
     """
-    columns: dict[str, list[float]] = {}
+    columns, steps = dict[str, list[float]](), Counter[str]()
     for event in events:
         if event.get("event", "step") == "step" and number(event, "reward") is not None:
             for name in (*OF_TRAINING, *(key for key in event if key.startswith(REWARDS))):
                 value = reward_as_drawn(event) if name == "reward" else number(event, name)
+                steps[name] += is_mean_of_reward(name)
                 if value is not None:
                     columns.setdefault(name, []).append(value)
     figures = {name: _trend(values) for name, values in columns.items() if len(values) >= LEAST_STEPS}
-    return {name: trend for name, trend in figures.items() if all(map(math.isfinite, trend.values()))}
+    known: dict[str, object] = {name: each for name, each in figures.items() if all(map(math.isfinite, each.values()))}
+    empty = {name: {"steps": count} for name, count in steps.items() if count >= LEAST_STEPS and name not in columns}
+    return known | empty
 
 
 def is_mean_of_reward(key: str) -> bool:
     """Whether a figure of a step is the mean of a single reward."""
     return key.startswith(REWARDS) and key.endswith("/mean")
+
+
+def missing_rewards(trend: Mapping[str, object]) -> list[str]:
+    """The rewards that no completion got: ["style was None"]."""
+    names = [name for name in trend if is_mean_of_reward(name) and "first" not in mapping(trend, name)]
+    return [f"{name.removeprefix(REWARDS).removesuffix('/mean')} was None" for name in names]
 
 
 def constant_rewards(trend: Mapping[str, object]) -> list[str]:

@@ -21,6 +21,7 @@ from grpo_recipes.contract.metrics import (
     is_mean_of_reward,
     mapping,
     mappings,
+    missing_rewards,
     number,
     right_text,
 )
@@ -97,7 +98,7 @@ def _of_nothing(record: RunRecord) -> Iterator[RunVerdict]:
 
 def _of_constants(record: RunRecord) -> Iterator[RunVerdict]:
     """Rewards that never varied, among others."""
-    if text := ", ".join(constant_rewards(record.trend)):
+    if text := ", ".join([*constant_rewards(record.trend), *missing_rewards(record.trend)]):
         because = "a score that stays 0 was never earned, a penalty that stays 0 was never incurred"
         fix = "grpo-run preflight RECIPE shows what each reward gives to right and to wrong answers"
         yield RunVerdict("VRD012", "note", f"never varied: {text} for every completion of every step", (because,), fix)

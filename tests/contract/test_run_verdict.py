@@ -118,6 +118,10 @@ CASES = {
         run(evaluation=held_out(*ROSE), trend=trained(**UP, **SOLVED, form=(0, 0), form_std=(0, 0))),
         ["VRD001", "VRD012"],
     ),
+    "one of two rewards was never given": (
+        run(evaluation=held_out(*ROSE), trend=trained(**UP, **SOLVED) | {"rewards/form/mean": {"steps": 20}}),
+        ["VRD001", "VRD012"],
+    ),
     "one of two rewards always paid, and nothing was held out": (
         run(trend=trained(**UP, **SOLVED, form=(1, 1), form_std=(0, 0))),
         ["VRD009", "VRD012"],

@@ -10,7 +10,7 @@ from resumed_runs import weights
 from test_several_processes import DDP_YAML, for_two
 from worker_runs import Changes, Trained, events, launch, planned_reward
 
-from grpo_recipes.contract.metrics import constant_rewards
+from grpo_recipes.contract.metrics import constant_rewards, missing_rewards
 
 pytestmark = pytest.mark.stack
 
@@ -176,6 +176,7 @@ def test_a_reward_that_never_answers_is_said_once(
     run = trained(plan(text, [1.0, 0.5], arguments={"max_steps": steps}), user={"mine.py": text})
     assert run.exit_code == 0, run.output
     assert run.output.count("unused rewards  second: so far they returned None for every completion") == count
+    assert missing_rewards(run.record["trend"]) == (["second was None"] if steps > 20 else [])
 
 
 NEVER_PAYS = SILENT.replace("[None] * len(completions)", "[0.0] * len(completions)")
