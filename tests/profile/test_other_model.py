@@ -37,6 +37,12 @@ def test_a_different_model_or_template_is_reported_once(
         answer = grpo_run("preflight", str(QUICKSTART), "--json", *options(rows, **values))
         return [found for found in json.loads(answer.out)["findings"] if found["rule"] == "PFL040"]
 
+    first, *others = rows_of(rows)
+    joined, asked = tmp_path / "joined.jsonl", {**first["profile"], "asked": "0123456789ab"}
+    joined.write_text("".join(f"{json.dumps(row)}\n" for row in [*others, {**first, "profile": asked}]))
+    (finding,) = preflight(joined)
+    assert finding["message"] == "the rows are of 2 different profiles"
+
     assert SAID not in planned(sums)
     assert SAID not in planned(rows)
     assert preflight(rows) == []
