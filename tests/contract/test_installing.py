@@ -103,5 +103,14 @@ def test_the_installer_is_that_of_this_python(installed: Path, tmp_path: Path, m
     assert install_command([], "train") == f"{shlex.quote(sys.executable)} -m pip install {end}"
     monkeypatch.setenv("PATH", str(Path(sys.executable).parent))
     assert install_command([], "train") == f"pip install {end}"
+    monkeypatch.setattr(sys, "executable", f"{tmp_path}/python")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    for first_line, command in ((f"#!{tmp_path}/python", "pip"), ("#!/before/python", f"{tmp_path}/python -m pip")):
+        (tmp_path / "pip").write_text(f"{first_line}\nimport pip\n")
+        (tmp_path / "pip").chmod(0o755)
+        assert install_command([], "train") == f"{command} install {end}"
     monkeypatch.setitem(sys.modules, "pip", None)
-    assert install_command([], "train") == f"uv pip install --python {shlex.quote(sys.executable)} {end}"
+    python = f"{tmp_path}/python"
+    assert install_command([], "train") == f"{python} -m ensurepip && {python} -m pip install {end}"
+    (tmp_path / "uv").touch(0o755)
+    assert install_command([], "train") == f"uv pip install --python {python} {end}"

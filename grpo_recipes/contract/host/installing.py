@@ -15,6 +15,8 @@ DISTRIBUTION = "grpo-recipes"
 ROOT = Path(__file__).parents[3]
 """The folder of the package: a checkout, an environment's packages, or the archive of a run folder."""
 
+_SHEBANG = 512
+
 
 def install_command(
     packages: Sequence[str], extra: str = "", others: Sequence[str] = (), *, is_alone: bool = False
@@ -38,10 +40,13 @@ def _installer() -> str:
     """The command of pip, or of uv without it, that installs where this Python looks for packages."""
     python = shlex.quote(sys.executable)
     if find_spec("pip") is None:
-        return f"uv pip install --python {python}"
-    by_name = shutil.which("pip")
-    is_beside = by_name is not None and os.path.dirname(by_name) == os.path.dirname(sys.executable)
-    return "pip install" if is_beside else f"{python} -m pip install"
+        with_uv = shutil.which("uv") is not None or find_spec("ensurepip") is None
+        return f"uv pip install --python {python}" if with_uv else f"{python} -m ensurepip && {python} -m pip install"
+    by_name, folder = shutil.which("pip"), os.path.dirname(sys.executable)
+    if by_name is None or os.path.dirname(by_name) != folder:
+        return f"{python} -m pip install"
+    # The script of an environment that was moved still names the old Python.
+    return "pip install" if folder.encode() in Path(by_name).read_bytes()[:_SHEBANG] else f"{python} -m pip install"
 
 
 def _of_the_origin(extra: str) -> list[str] | None:
