@@ -90,7 +90,8 @@ def test_a_training_names_what_is_missing_and_its_command(words: list[str], pack
     assert done.returncode == 2
     output = done.stdout + done.stderr
     assert "torch, transformers, trl, accelerate, datasets, peft are not installed [STK010]" in output
-    assert f"pip install --python {shlex.quote(sys.executable)} -e '{ROOT}[train]'" in output, "-S hides pip"
+    python = shlex.quote(sys.executable)
+    assert f"{python} -m pip install -e '{ROOT}[train]'" in output, "-S hides pip"
 
 
 def test_doctor_names_each_missing_package_with_its_use(packages: Path) -> None:
