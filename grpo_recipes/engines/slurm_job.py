@@ -16,7 +16,8 @@ from grpo_recipes.contract.host.child_environment import LISTS_OF_PLACES, OWN_FO
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.read_plan import section_of
 from grpo_recipes.engines.by_hand import local_files
-from grpo_recipes.facts.accepted_keys import container_faults, has_shape, is_allowed
+from grpo_recipes.facts.container_options import container_faults
+from grpo_recipes.facts.sbatch_options import has_shape, is_allowed
 from grpo_recipes.render.job import job_of
 from grpo_recipes.render.launch_script import fill
 

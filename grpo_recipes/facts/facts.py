@@ -6,6 +6,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from grpo_recipes.facts.released.folded import value_at
 from grpo_recipes.facts.released.shipped import (
     Removed,
     facts_of_release,
@@ -16,7 +17,6 @@ from grpo_recipes.facts.released.shipped import (
     same_version,
     shipped_facts,
     table,
-    value_at,
 )
 from grpo_recipes.facts.released.windows import is_within
 from grpo_recipes.facts.source.cache import Read, installed_facts

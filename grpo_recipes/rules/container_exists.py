@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.contract.findings.wording import flow, nearest_words
-from grpo_recipes.facts.accepted_keys import container_faults
+from grpo_recipes.facts.container_options import container_faults
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules._shared.machines import is_slurm
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 
 from grpo_recipes.contract.findings.finding import Finding, Patch, Path, value_at
 from grpo_recipes.contract.findings.wording import flow, nearest_words
-from grpo_recipes.facts.accepted_keys import DeepSpeedKeys, deepspeed_keys
+from grpo_recipes.facts.deepspeed_keys import DeepSpeedKeys, deepspeed_keys
 from grpo_recipes.rules._shared.context import Context
 
 ID = "DSP001"

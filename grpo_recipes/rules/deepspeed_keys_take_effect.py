@@ -9,7 +9,7 @@ an adapter is gathered anyway. Half-precision master weights lose steps that a f
 from collections.abc import Iterator, Mapping
 
 from grpo_recipes.contract.findings.finding import Finding, Path, Severity
-from grpo_recipes.facts.accepted_keys import deepspeed_keys
+from grpo_recipes.facts.deepspeed_keys import deepspeed_keys
 from grpo_recipes.rules._shared.context import Context
 
 ID = "DSP004"

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from math import isfinite
 
 from grpo_recipes.contract.findings.finding import Finding, Path
-from grpo_recipes.facts.accepted_keys import deepspeed_keys
+from grpo_recipes.facts.deepspeed_keys import deepspeed_keys
 from grpo_recipes.rules._shared.context import WORDS as WORDS_OF
 from grpo_recipes.rules._shared.context import Context
 

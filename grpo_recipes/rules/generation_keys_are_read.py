@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 
 from grpo_recipes.contract.findings.finding import Finding, Patch, Path
 from grpo_recipes.contract.findings.wording import nearest_words
-from grpo_recipes.facts.accepted_keys import (
+from grpo_recipes.facts.generation_keys import (
     ALWAYS,
     LISTS,
     TRANSFORMERS,

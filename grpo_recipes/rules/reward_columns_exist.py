@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from grpo_recipes.contract.findings.finding import Finding, Patch
 from grpo_recipes.contract.findings.wording import OF_THE_TRAINER, without_parameters
 from grpo_recipes.contract.prompt_shape import PREFILLS
-from grpo_recipes.facts.accepted_keys import columns_no_reward_gets, not_passed
+from grpo_recipes.facts.reward_keywords import columns_no_reward_gets, not_passed
 from grpo_recipes.rewards.catalog import TOKENS, shipped_reward
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules._shared.training_rows import (

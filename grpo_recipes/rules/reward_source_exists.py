@@ -18,7 +18,7 @@ from types import NoneType
 
 from grpo_recipes.contract.findings.finding import Finding, Patch, Path, Severity
 from grpo_recipes.contract.findings.wording import flow, nearest_words, value_text
-from grpo_recipes.facts.accepted_keys import rewards_of_trl
+from grpo_recipes.facts.reward_keywords import rewards_of_trl
 from grpo_recipes.rewards.catalog import LENGTH_OPTIONS, Signature, shipped_reward, shipped_rewards, why_options_refused
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.schemas.other_names import Row, reward_row

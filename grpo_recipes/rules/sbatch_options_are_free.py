@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding, Patch
 from grpo_recipes.contract.findings.wording import nearest_words
-from grpo_recipes.facts.accepted_keys import has_shape, home, is_allowed, is_the_users, longer, why_not
+from grpo_recipes.facts.sbatch_options import has_shape, home, is_allowed, is_the_users, longer, why_not
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules._shared.machines import is_slurm
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from grpo_recipes.contract.findings.finding import Finding, Patch, Path
 from grpo_recipes.contract.findings.wording import nearest_words
 from grpo_recipes.facts.source.field import Field
-from grpo_recipes.facts.vllm_server import engine_fields, engine_owners
+from grpo_recipes.facts.vllm_engine import engine_fields, engine_owners
 from grpo_recipes.rules._shared.context import Context, expected_type
 
 ID = "VLL003"

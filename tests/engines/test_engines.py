@@ -36,7 +36,7 @@ KNOWING = (
     "engines/",
     "schemas/",
     "rules/",
-    "facts/accepted_keys.py",
+    "facts/sbatch_options.py",
     "worker/",
 )
 

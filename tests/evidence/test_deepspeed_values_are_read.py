@@ -6,7 +6,7 @@ import pytest
 from deepspeed_answers import answers
 from library import Library
 
-from grpo_recipes.facts.accepted_keys import deepspeed_keys
+from grpo_recipes.facts.deepspeed_keys import deepspeed_keys
 from grpo_recipes.rules.deepspeed_values_are_read import FILLED, _unlike
 from grpo_recipes.stack.stack import installed_packages
 

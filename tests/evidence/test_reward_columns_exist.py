@@ -5,7 +5,7 @@ import ast
 import pytest
 from library import Library
 
-from grpo_recipes.facts.accepted_keys import columns_no_reward_gets, not_passed
+from grpo_recipes.facts.reward_keywords import columns_no_reward_gets, not_passed
 from grpo_recipes.user_files.functions.reward_body import keywords_read
 
 pytestmark = pytest.mark.stack

@@ -6,7 +6,7 @@ from importlib.metadata import version
 import pytest
 from library import Library
 
-from grpo_recipes.facts.accepted_keys import rewards_of_trl
+from grpo_recipes.facts.reward_keywords import rewards_of_trl
 from grpo_recipes.facts.source.package_facts import package_folder
 from grpo_recipes.rules.reward_source_exists import CALLED_WITH
 

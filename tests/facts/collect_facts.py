@@ -25,6 +25,7 @@ from packaging.version import Version
 
 from grpo_recipes.contract.files.regular_file import file_sha256
 from grpo_recipes.facts.facts import DIGESTS, source_sha256
+from grpo_recipes.facts.released.folded import unfold, value_at
 from grpo_recipes.facts.released.logits import TABLE as LOGITS
 from grpo_recipes.facts.released.logits import model_classes
 from grpo_recipes.facts.released.model_types import FILES as AUTO_FILES
@@ -32,7 +33,7 @@ from grpo_recipes.facts.released.model_types import TABLE as MODEL_TYPES
 from grpo_recipes.facts.released.model_types import model_types_in
 from grpo_recipes.facts.released.requirements import EXTRAS
 from grpo_recipes.facts.released.requirements import TABLE as REQUIREMENTS
-from grpo_recipes.facts.released.shipped import DATA, facts_of_release, releases_with_facts, table, unfold, value_at
+from grpo_recipes.facts.released.shipped import DATA, facts_of_release, releases_with_facts, table
 from grpo_recipes.facts.source.package_facts import MODULES, LogitsKeyword
 from grpo_recipes.facts.source.package_source import PackageSource
 from grpo_recipes.facts.source.read import read_logits_keyword

@@ -1,4 +1,4 @@
-"""Writes the facts of all releases of a package into one file; facts/released/shipped.py reads it."""
+"""Writes the facts of all releases of a package into one file; facts/released/folded.py reads it."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -7,7 +7,7 @@ from itertools import pairwise
 from types import MappingProxyType
 from typing import Any
 
-from grpo_recipes.facts.released.shipped import Span
+from grpo_recipes.facts.released.folded import Span
 from grpo_recipes.facts.source.package_facts import PackageFacts, package_to_json_value
 
 

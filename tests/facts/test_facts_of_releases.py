@@ -4,7 +4,8 @@ import pytest
 from folding import fold
 
 from grpo_recipes.facts.facts import facts_for
-from grpo_recipes.facts.released.shipped import facts_of_release, nearest_release, releases_with_facts, value_at
+from grpo_recipes.facts.released.folded import nearest_release, value_at
+from grpo_recipes.facts.released.shipped import facts_of_release, releases_with_facts
 from grpo_recipes.facts.source.package_facts import LogitsKeyword
 from grpo_recipes.stack.stack import Stack
 

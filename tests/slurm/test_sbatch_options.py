@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from throw_away_cluster import Cluster
 
-from grpo_recipes.facts.accepted_keys import longer
 from grpo_recipes.facts.released.shipped import table
+from grpo_recipes.facts.sbatch_options import longer
 
 pytestmark = pytest.mark.slurm
 

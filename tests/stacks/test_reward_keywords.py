@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from environments import ENVIRONMENTS, STACKS
 
-from grpo_recipes.facts.accepted_keys import not_passed, rewards_of_trl
+from grpo_recipes.facts.reward_keywords import not_passed, rewards_of_trl
 from grpo_recipes.facts.source.package_facts import package_folder
 
 pytestmark = pytest.mark.stacks

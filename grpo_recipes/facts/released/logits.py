@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
-from grpo_recipes.facts.released.shipped import nearest_release, table, value_at
+from grpo_recipes.facts.released.folded import nearest_release, value_at
+from grpo_recipes.facts.released.shipped import table
 from grpo_recipes.facts.released.windows import is_within
 from grpo_recipes.facts.source.package_facts import LogitsKeyword, package_folder
 

@@ -4,7 +4,8 @@ import functools
 import re
 from collections.abc import Iterable, Sequence
 
-from grpo_recipes.facts.released.shipped import is_newer, nearest_release, table
+from grpo_recipes.facts.released.folded import nearest_release
+from grpo_recipes.facts.released.shipped import is_newer, table
 from grpo_recipes.facts.source.package_facts import package_folder
 
 TABLE = "model_types"

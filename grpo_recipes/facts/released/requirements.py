@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 
 from packaging.version import InvalidVersion
 
-from grpo_recipes.facts.released.shipped import final_releases, nearest_release, releases_with_facts, table, value_at
+from grpo_recipes.facts.released.folded import nearest_release, value_at
+from grpo_recipes.facts.released.shipped import final_releases, releases_with_facts, table
 from grpo_recipes.facts.released.windows import is_within, version_of
 from grpo_recipes.stack.stack import Stack
 

@@ -4,7 +4,7 @@ stays.
 
 from collections.abc import Mapping
 
-from grpo_recipes.facts.accepted_keys import deepspeed_keys
+from grpo_recipes.facts.deepspeed_keys import deepspeed_keys
 from grpo_recipes.takeover.basis.context import Situation
 from grpo_recipes.takeover.basis.draft import Given
 from grpo_recipes.takeover.basis.read import read_mapping, table_of
