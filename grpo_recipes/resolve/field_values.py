@@ -10,7 +10,8 @@ from grpo_recipes.facts.facts import Facts
 from grpo_recipes.facts.source.field import Field, plain_types
 from grpo_recipes.resolve.inexpressible import expressions, field_values
 from grpo_recipes.resolve.unknown_keys.other_names import algorithm_answer
-from grpo_recipes.rules._shared.context import expected_type, finding_at
+from grpo_recipes.rules._shared.context import finding_at
+from grpo_recipes.rules._shared.plain_values import expected_type
 from grpo_recipes.rules._shared.settings import Setting, Settings
 from grpo_recipes.schemas.other_names import algorithm_row
 from grpo_recipes.yaml.compose import Source

@@ -14,15 +14,15 @@ share one gradient, which was 5 % off that of 0.17 for the same cut.
 from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding, Patch
-from grpo_recipes.rules._shared.context import (
+from grpo_recipes.rules._shared.batch_cut import (
     MICRO_BATCH,
     PROCESSES,
     SIZE,
-    Context,
     has_its_micro_batch,
     has_its_processes,
     number_of_cut,
 )
+from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules._shared.losses import WHOLE, depends_on_the_cut
 from grpo_recipes.rules._shared.machines import has_server_node
 

@@ -10,7 +10,8 @@ the trainer holds, the model of the last step.
 from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding
-from grpo_recipes.rules._shared.context import Context, steps_of_generations
+from grpo_recipes.rules._shared.batch_cut import steps_of_generations
+from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules.data_fills_a_generation import steps_at_most
 
 ID = "EVL005"

@@ -8,7 +8,8 @@ the GPU is unknown, and on a CPU. The results are the same either way.
 
 from collections.abc import Iterator
 
-from grpo_recipes.rules._shared.context import MICRO_BATCH, Context, rule_setting
+from grpo_recipes.rules._shared.batch_cut import MICRO_BATCH
+from grpo_recipes.rules._shared.context import Context, rule_setting
 from grpo_recipes.rules._shared.fitting import FILLED, IN_AN_UPDATE, share_needed
 from grpo_recipes.rules._shared.settings import Setting
 from grpo_recipes.rules.global_batch_is_kept import OWNS as BATCH

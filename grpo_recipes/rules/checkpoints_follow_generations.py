@@ -12,16 +12,15 @@ written at different steps.
 from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding
-from grpo_recipes.rules._shared.context import (
+from grpo_recipes.rules._shared.batch_cut import (
     ACCUMULATION,
     FEEDS,
     ITERATIONS,
     MICRO_BATCH,
-    Context,
     micro_batches_fed,
-    rule_setting,
     steps_of_generations,
 )
+from grpo_recipes.rules._shared.context import Context, rule_setting
 from grpo_recipes.rules._shared.settings import Setting
 
 ID = "TRN008"

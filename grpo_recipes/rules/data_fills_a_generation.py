@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from math import ceil
 
 from grpo_recipes.contract.findings.finding import Finding, Patch
-from grpo_recipes.rules._shared.context import ACCUMULATION, ITERATIONS, Context, micro_batches_fed
+from grpo_recipes.rules._shared.batch_cut import ACCUMULATION, ITERATIONS, micro_batches_fed
+from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules._shared.training_rows import data_file, makes_rows, own_columns
 from grpo_recipes.user_files.local_rows import MOST_COUNTED, rows_up_to
 

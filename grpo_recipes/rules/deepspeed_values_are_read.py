@@ -10,8 +10,8 @@ from math import isfinite
 
 from grpo_recipes.contract.findings.finding import Finding, Path
 from grpo_recipes.facts.deepspeed_keys import deepspeed_keys
-from grpo_recipes.rules._shared.context import WORDS as WORDS_OF
 from grpo_recipes.rules._shared.context import Context
+from grpo_recipes.rules._shared.plain_values import WORDS as WORDS_OF
 
 ID = "DSP003"
 KEY = "distributed.deepspeed"

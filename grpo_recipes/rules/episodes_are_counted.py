@@ -9,15 +9,8 @@ of held-out episodes, numbered from 1,000,000,000. If nothing sets the number, T
 from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding
-from grpo_recipes.rules._shared.context import (
-    ACCUMULATION,
-    FEEDS,
-    ITERATIONS,
-    MICRO_BATCH,
-    Context,
-    micro_batches_fed,
-    rule_setting,
-)
+from grpo_recipes.rules._shared.batch_cut import ACCUMULATION, FEEDS, ITERATIONS, MICRO_BATCH, micro_batches_fed
+from grpo_recipes.rules._shared.context import Context, rule_setting
 from grpo_recipes.rules._shared.settings import Setting
 from grpo_recipes.rules._shared.training_rows import are_episodes, held_out_sets
 from grpo_recipes.rules.data_fills_a_generation import prompts_of_a_generation

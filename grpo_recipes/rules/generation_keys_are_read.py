@@ -22,7 +22,8 @@ from grpo_recipes.facts.generation_keys import (
     keys_of_newest,
     keys_to_refuse,
 )
-from grpo_recipes.rules._shared.context import Context, expected_type
+from grpo_recipes.rules._shared.context import Context
+from grpo_recipes.rules._shared.plain_values import expected_type
 
 ID = "GEN010"
 KEY = "generation.generation_kwargs"

@@ -20,16 +20,15 @@ from itertools import chain
 from math import gcd
 
 from grpo_recipes.contract.findings.finding import Finding
-from grpo_recipes.rules._shared.context import (
+from grpo_recipes.rules._shared.batch_cut import (
     MICRO_BATCH,
     SIZE,
-    Context,
     has_its_micro_batch,
     has_its_processes,
     micro_batch_key,
     number_of_cut,
-    rule_setting,
 )
+from grpo_recipes.rules._shared.context import Context, rule_setting
 from grpo_recipes.rules._shared.fitting import FILLED, IN_AN_UPDATE, answers_fit, share_needed
 from grpo_recipes.rules._shared.losses import depends_at_all_on_the_cut
 from grpo_recipes.rules._shared.settings import Setting

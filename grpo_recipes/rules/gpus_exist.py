@@ -10,7 +10,8 @@ variable of AMD's GPUs, hides all others from its processes.
 from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding, Patch
-from grpo_recipes.rules._shared.context import PROCESSES, Context, number_of_cut
+from grpo_recipes.rules._shared.batch_cut import PROCESSES, number_of_cut
+from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules._shared.machines import ENGINE, UNKNOWN_GPUS, is_of_a_cluster
 
 ID = "WLD002"

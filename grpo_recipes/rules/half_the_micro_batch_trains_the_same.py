@@ -10,7 +10,8 @@ recipe; that run stops.
 from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding
-from grpo_recipes.rules._shared.context import MICRO_BATCH, Context, has_cut
+from grpo_recipes.rules._shared.batch_cut import MICRO_BATCH, has_cut
+from grpo_recipes.rules._shared.context import Context
 
 ID = "BAT007"
 KEY = "training.on_out_of_memory"

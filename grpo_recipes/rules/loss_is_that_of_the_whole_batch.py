@@ -14,7 +14,8 @@ from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.facts.released.windows import is_within
-from grpo_recipes.rules._shared.context import MICRO_BATCH, Context, has_cut, rule_setting
+from grpo_recipes.rules._shared.batch_cut import MICRO_BATCH, has_cut
+from grpo_recipes.rules._shared.context import Context, rule_setting
 from grpo_recipes.rules._shared.losses import LOSS, QUANTILE, WHOLE, depends_on_the_cut
 from grpo_recipes.rules._shared.settings import Setting
 

@@ -12,7 +12,8 @@ first: the last `vllm_server.gpus` of the only machine, or the last of several m
 
 from collections.abc import Iterator
 
-from grpo_recipes.rules._shared.context import PROCESSES, Context, number_of_cut, rule_setting
+from grpo_recipes.rules._shared.batch_cut import PROCESSES, number_of_cut
+from grpo_recipes.rules._shared.context import Context, rule_setting
 from grpo_recipes.rules._shared.machines import NODES, has_server_node, machines
 from grpo_recipes.rules._shared.settings import Setting
 from grpo_recipes.rules._shared.vllms_gpu import GPUS, USE_VLLM, VLLM_MODE, starts_server

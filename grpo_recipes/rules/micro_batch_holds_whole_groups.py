@@ -9,14 +9,8 @@ from collections.abc import Iterator
 from math import gcd
 
 from grpo_recipes.contract.findings.finding import Finding
-from grpo_recipes.rules._shared.context import (
-    MICRO_BATCH,
-    Context,
-    has_cut,
-    micro_batch_key,
-    micro_batch_patches,
-    rule_setting,
-)
+from grpo_recipes.rules._shared.batch_cut import MICRO_BATCH, has_cut, micro_batch_key, micro_batch_patches
+from grpo_recipes.rules._shared.context import Context, rule_setting
 from grpo_recipes.rules._shared.settings import Setting
 
 ID = "BAT003"

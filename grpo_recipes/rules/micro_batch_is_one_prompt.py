@@ -10,14 +10,8 @@ over processes.
 from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding
-from grpo_recipes.rules._shared.context import (
-    MICRO_BATCH,
-    Context,
-    has_cut,
-    micro_batch_key,
-    micro_batch_patches,
-    rule_setting,
-)
+from grpo_recipes.rules._shared.batch_cut import MICRO_BATCH, has_cut, micro_batch_key, micro_batch_patches
+from grpo_recipes.rules._shared.context import Context, rule_setting
 from grpo_recipes.rules._shared.settings import Setting
 
 ID = "BAT004"

@@ -14,7 +14,8 @@ from typing import Any
 
 from grpo_recipes.contract.findings.finding import Finding, Patch
 from grpo_recipes.contract.prompt_shape import SOURCE_NAME
-from grpo_recipes.rules._shared.context import ACCUMULATION, ITERATIONS, Context, NotJudged, micro_batches_fed
+from grpo_recipes.rules._shared.batch_cut import ACCUMULATION, ITERATIONS, micro_batches_fed
+from grpo_recipes.rules._shared.context import Context, NotJudged
 from grpo_recipes.rules._shared.training_rows import held_out_sets, makes_rows, own_columns
 from grpo_recipes.rules.data_fills_a_generation import prompts_of_a_generation
 from grpo_recipes.user_files.local_files import name_list

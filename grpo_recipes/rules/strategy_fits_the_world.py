@@ -13,7 +13,8 @@ from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.facts.released.windows import is_within
-from grpo_recipes.rules._shared.context import MICRO_BATCH, Context, rule_setting
+from grpo_recipes.rules._shared.batch_cut import MICRO_BATCH
+from grpo_recipes.rules._shared.context import Context, rule_setting
 from grpo_recipes.rules._shared.fitting import FILLED, share_needed
 from grpo_recipes.rules._shared.loaded_model import is_quantized
 from grpo_recipes.rules._shared.settings import Setting

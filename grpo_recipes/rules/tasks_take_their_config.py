@@ -11,7 +11,8 @@ from collections.abc import Iterator, Mapping
 from grpo_recipes.contract.findings.finding import Finding, Patch, Path, Severity
 from grpo_recipes.contract.findings.wording import flow, nearest_words
 from grpo_recipes.contract.tasks import PACKAGE
-from grpo_recipes.rules._shared.context import WORDS, Context, expected_type
+from grpo_recipes.rules._shared.context import Context
+from grpo_recipes.rules._shared.plain_values import WORDS, expected_type
 from grpo_recipes.rules._shared.training_rows import makes_rows
 
 ID = "DAT010"

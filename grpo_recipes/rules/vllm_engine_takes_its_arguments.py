@@ -13,7 +13,8 @@ from grpo_recipes.contract.findings.finding import Finding, Patch, Path
 from grpo_recipes.contract.findings.wording import nearest_words
 from grpo_recipes.facts.source.field import Field
 from grpo_recipes.facts.vllm_engine import engine_fields, engine_owners
-from grpo_recipes.rules._shared.context import Context, expected_type
+from grpo_recipes.rules._shared.context import Context
+from grpo_recipes.rules._shared.plain_values import expected_type
 
 ID = "VLL003"
 KEY, HOME = "generation.vllm_engine", ("generation", "vllm_engine")

@@ -7,7 +7,7 @@ from random_recipes import Values
 from grpo_recipes.contract.plan import Plan, PlannedSetting
 from grpo_recipes.facts.facts import Facts
 from grpo_recipes.resolve.resolve import Resolution, plan_of
-from grpo_recipes.rules._shared.context import PLAIN
+from grpo_recipes.rules._shared.plain_values import PLAIN
 
 
 def _is_of_type(value: object, annotation: str) -> bool:

@@ -8,7 +8,8 @@ from grpo_recipes.contract.findings.finding import Patch
 from grpo_recipes.memory.estimate import TIGHT, MemoryNeeds
 from grpo_recipes.memory.layout import VLLM_LEFT_BYTES, cache_bytes
 from grpo_recipes.memory.update import Adapter, FourBits
-from grpo_recipes.rules._shared.context import Context, has_cut
+from grpo_recipes.rules._shared.batch_cut import has_cut
+from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules._shared.loaded_model import is_quantized
 from grpo_recipes.rules._shared.machines import GIB
 from grpo_recipes.rules._shared.vllms_gpu import place
