@@ -5,7 +5,8 @@ from pathlib import Path as Path_
 import pytest
 
 from grpo_recipes.contract.findings.finding import Finding, Patch, Path
-from grpo_recipes.resolve.fixes.fixes import is_certain, is_safe, is_same_name
+from grpo_recipes.resolve.fixes.certain import is_certain, is_same_name
+from grpo_recipes.resolve.fixes.fixes import is_safe
 from grpo_recipes.resolve.resolve import Resolution, resolve
 from grpo_recipes.resolve.written_numbers import number_of_text
 from grpo_recipes.stack.target import parse_target
