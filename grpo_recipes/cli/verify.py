@@ -31,7 +31,8 @@ from grpo_recipes.contract.integrity.run_folder import (
     read_integrity,
     read_sealed_record,
 )
-from grpo_recipes.contract.integrity.seal import INTEGRITY_FILE, Damaged
+from grpo_recipes.contract.integrity.run_id import INTEGRITY_FILE
+from grpo_recipes.contract.integrity.seal import Damaged
 from grpo_recipes.contract.secrets.redact import redact
 
 MODELS = ("final", "extended_model", "merged_model", "dequantized_model")

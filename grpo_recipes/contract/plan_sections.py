@@ -1,4 +1,11 @@
-"""The sections of a plan: ancestor, guards, memory, user code and vLLM."""
+"""The sections of a plan: ancestor, guards, memory, user code and vLLM.
+
+User code is what is not grpo-run's own: tools that the model calls, an environment that answers it, a rollout, the
+scripted turns of a preflight, and the packages that rewards come from. Its files are pinned like those of a Reward of
+kind "python": target is "file.py:name", the file is in worker/user/ of the run folder, sha256 is its digest, path its
+absolute path when the plan was made. imports: files next to it that it imports, by name with their digests; they are
+in worker/user/ too.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -132,14 +139,6 @@ class PlannedMemory:
         """The phase that needs most with its bytes, None if unknown."""
         totals = {phase: sum(terms.values()) for phase, terms in self.phases.items()}
         return max(totals.items(), key=lambda total: total[1], default=None)
-
-
-# Code in a plan that is not grpo-run's own: tools that the model calls, an environment that answers it, a rollout, the
-# scripted turns of a preflight, and the packages that rewards come from.
-#
-# Files are pinned like those of a Reward of kind "python": target is "file.py:name", the file is in worker/user/ of the
-# run folder, sha256 is its digest, path its absolute path when the plan was made. imports: files next to it that it
-# imports, by name with their digests; they are in worker/user/ too.
 
 
 SANDBOX_VARIABLE = "GRPO_RUN_SANDBOX"

@@ -17,7 +17,7 @@ from grpo_recipes.contract.integrity.run_folder import (
     plan_fault,
     record_fault,
 )
-from grpo_recipes.contract.integrity.seal import INTEGRITY_FILE
+from grpo_recipes.contract.integrity.run_id import INTEGRITY_FILE
 from grpo_recipes.contract.integrity.used_run import check_used_run, how_to_mend
 from grpo_recipes.contract.plan import Data, Plan
 from grpo_recipes.contract.read_plan import from_json

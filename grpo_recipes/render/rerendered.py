@@ -14,7 +14,7 @@ from grpo_recipes.contract.files.folder_files import remove
 from grpo_recipes.contract.findings.wording import join_items
 from grpo_recipes.contract.host.engines import ENGINES
 from grpo_recipes.contract.integrity.run_folder import run_id_to_keep, write_integrity
-from grpo_recipes.contract.integrity.seal import INTEGRITY_FILE
+from grpo_recipes.contract.integrity.run_id import INTEGRITY_FILE
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.render.run_folder import NO_SCRIPTS, copy_worker, link_or_copy, texts_of_plan, write_texts
 

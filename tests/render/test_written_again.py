@@ -11,7 +11,7 @@ from render_cases import CASES
 
 from grpo_recipes.contract.exits import Refusal
 from grpo_recipes.contract.integrity.run_folder import record_text
-from grpo_recipes.contract.integrity.seal import run_id
+from grpo_recipes.contract.integrity.run_id import run_id
 from grpo_recipes.contract.plan import Plan, Reward
 from grpo_recipes.render import rerendered
 from grpo_recipes.render.rerendered import write_again

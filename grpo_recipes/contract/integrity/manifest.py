@@ -10,7 +10,8 @@ from typing import Any
 from grpo_recipes.contract.files.bounded_json import parse_json
 from grpo_recipes.contract.files.folder_files import read_text, status
 from grpo_recipes.contract.integrity.digests import Digest, digest_of, most_threads, sizes_in
-from grpo_recipes.contract.integrity.seal import Damaged, refuse_another_run, run_id, seal_content, unseal, with_run_id
+from grpo_recipes.contract.integrity.run_id import refuse_another_run, run_id, with_run_id
+from grpo_recipes.contract.integrity.seal import Damaged, seal_content, unseal
 
 MANIFEST = "grpo_run.json"
 MANIFEST_FORMAT, MODEL_FORMAT = 2, 1

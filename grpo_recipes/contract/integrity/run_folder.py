@@ -12,16 +12,8 @@ from grpo_recipes.contract.files.folder_files import read_text, write_whole
 from grpo_recipes.contract.host.engines import ENGINES
 from grpo_recipes.contract.integrity.digests import Digest, digests_of, sizes_in
 from grpo_recipes.contract.integrity.manifest import as_digests, as_json, fault_of
-from grpo_recipes.contract.integrity.seal import (
-    INTEGRITY_FILE,
-    RUN_ID,
-    Damaged,
-    refuse_another_run,
-    run_id,
-    seal_content,
-    unseal,
-    with_run_id,
-)
+from grpo_recipes.contract.integrity.run_id import INTEGRITY_FILE, RUN_ID, refuse_another_run, run_id, with_run_id
+from grpo_recipes.contract.integrity.seal import Damaged, seal_content, unseal
 
 INTEGRITY_FORMAT = 1
 PLAN_FILE, RECORD_FILE = "plan.json", "run.json"

@@ -25,7 +25,8 @@ from grpo_recipes.contract.integrity.run_folder import (
     read_integrity,
     record_fault,
 )
-from grpo_recipes.contract.integrity.seal import INTEGRITY_FILE, RUN_ID, Damaged, run_id
+from grpo_recipes.contract.integrity.run_id import INTEGRITY_FILE, RUN_ID, run_id
+from grpo_recipes.contract.integrity.seal import Damaged
 
 SMALL_BYTES = 16 * 1024**2
 _NOT_AS_WRITTEN = "differs from what grpo-run wrote"

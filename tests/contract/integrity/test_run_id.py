@@ -9,7 +9,7 @@ from made_folders import as_an_older_one_wrote_it, run_folder
 
 from grpo_recipes.cli.verify import verify_folder
 from grpo_recipes.contract.integrity.run_folder import record_fault, record_text, run_id_to_keep, write_integrity
-from grpo_recipes.contract.integrity.seal import run_id
+from grpo_recipes.contract.integrity.run_id import run_id
 
 
 @pytest.fixture

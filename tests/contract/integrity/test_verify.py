@@ -14,7 +14,8 @@ from made_folders import as_an_older_one_wrote_it, older_manifest, run_folder
 from grpo_recipes.cli.verify import verify_folder
 from grpo_recipes.contract.integrity.manifest import MANIFEST
 from grpo_recipes.contract.integrity.run_folder import record_text, write_integrity
-from grpo_recipes.contract.integrity.seal import run_id, seal_content
+from grpo_recipes.contract.integrity.run_id import run_id
+from grpo_recipes.contract.integrity.seal import seal_content
 from grpo_recipes.worker.checkpoints.checkpoint import write_manifest, write_model_manifest
 
 pytestmark = pytest.mark.slow
