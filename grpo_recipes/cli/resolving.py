@@ -2,9 +2,8 @@
 
 from collections.abc import Sequence
 
-from grpo_recipes.cli.completion import SHIMS, why_not_accepted
+from grpo_recipes.cli.accepted_rules import accept_rules
 from grpo_recipes.cli.options import RunOptions
-from grpo_recipes.contract.exits import Refusal
 from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.contract.findings.findings_text import count_text, findings_text
 from grpo_recipes.resolve.mixture import of_held_out, of_sources
@@ -57,38 +56,3 @@ def columns_not_checked(resolution: Resolution) -> str:
         return ""
     named = dict.fromkeys(str(source.settings[key].value) for source, key in keys if is_of_the_hub(source, key))
     return f", not checked: the columns of {name_list([*named])}, which grpo-run preflight reads" if named else ""
-
-
-# `--accept RULE`: turns a rule's errors into warnings, for a patched stack without the defect.
-#
-# If its shim would not change the experiment, it is left out instead: SHM024, SHM025.
-
-
-def accept_rules(resolution: Resolution, accepted: Sequence[str]) -> Resolution:
-    """The resolution with the errors of these rules as warnings. Raises Refusal for an id that cannot be accepted."""
-    ids = tuple(dict.fromkeys(rule.upper() for rule in accepted))
-    for rule in ids:
-        if (why := why_not_accepted(rule)) is not None:
-            raise Refusal.of(f"--accept {rule}: {why}")
-    findings = tuple(_accept(f) if _is_error_of(f, ids) else f for f in resolution.findings)
-    used = tuple(rule for rule in ids if any(_is_error_of(finding, (rule,)) for finding in resolution.findings))
-    context = resolution.context
-    left_out = [rule for rule in ids if context is not None and SHIMS.get(rule) in context.settings]
-    if context is not None and left_out:
-        context = context._replace(settings=context.settings.without(SHIMS[rule] for rule in left_out))
-    return resolution._replace(context=context, findings=findings, accepted=(*used, *left_out))
-
-
-def _is_error_of(finding: Finding, ids: Sequence[str]) -> bool:
-    return finding.severity == "error" and finding.rule in ids
-
-
-def _accept(finding: Finding) -> Finding:
-    """The accepted finding: a warning without a fix."""
-    return finding._replace(
-        severity="warning",
-        message=f"accepted: {finding.message}",
-        because=(*finding.because, f"--accept {finding.rule}: without it this is an error"),
-        fix=None,
-        patch=(),
-    )

@@ -10,10 +10,10 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from grpo_recipes.compare.contents import contents
+from grpo_recipes.compare.experiment_groups import group_of, groups
 from grpo_recipes.contract.plan import Plan, PlannedSetting
 from grpo_recipes.contract.plan_sections import Forebear, lineage
 from grpo_recipes.facts.classified import classified_fields, fields_by_home
-from grpo_recipes.facts.released.shipped import table
 from grpo_recipes.stack.stack import Stack, from_json_value
 
 # Values with two spellings in one release.
@@ -209,28 +209,3 @@ def effective_batch(plan: Plan) -> dict[str, object]:
 
 def _whole(value: float) -> int | float:
     return int(value) if value.is_integer() else round(value, 6)
-
-
-# The part of an experiment that a value belongs to, by its recipe key.
-#
-# The table is facts/data/experiment_groups.json. groups: in display order. keys: those whose group differs from their
-# section's; GRPOConfig fields without a section by name. beginnings: the same for fields with a common prefix.
-
-
-def groups() -> tuple[str, ...]:
-    """The groups in display order."""
-    return tuple(table("experiment_groups")["groups"])
-
-
-def group_of(key: str) -> str:
-    """The group of a key of an experiment: grpo.beta, trl.entropy_coef, GRPOConfig.seed, rewards.accuracy.weight."""
-    section, _, name = key.partition(".")
-    field = classified_fields().get(name) if section in ("trl", "GRPOConfig") else None
-    if field is not None and field.home is not None:
-        return group_of(field.home)
-    known, whole = table("experiment_groups"), name if field is not None else key
-    if whole in known["keys"]:
-        return str(known["keys"][whole])
-    starts = (start for start in known["beginnings"] if field is not None and name.startswith(start))
-    beginning = next(starts, None)
-    return str(known["beginnings"][beginning] if beginning else known["sections"].get(section, "other"))

@@ -17,7 +17,7 @@ from support.releases import pinned
 
 from grpo_recipes.cli.main import COMMANDS, main
 from grpo_recipes.cli.main import grpo_run as command
-from grpo_recipes.compare.differences import groups
+from grpo_recipes.compare.experiment_groups import groups
 from grpo_recipes.contract.plan_sections import Forebear
 from grpo_recipes.schemas.export import PRINTED, SCHEMAS, schema_text
 

@@ -9,7 +9,7 @@ import pytest
 import yaml
 from support.releases import TRL, pinned
 
-from grpo_recipes.compare.differences import groups
+from grpo_recipes.compare.experiment_groups import groups
 from grpo_recipes.contract.integrity.run_folder import record_text
 
 ROOT = Path(__file__).parents[2]

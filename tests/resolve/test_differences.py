@@ -9,7 +9,8 @@ import pytest
 from small_recipe import STACK, resolved
 from support.releases import pinned
 
-from grpo_recipes.compare.differences import Difference, Differences, differences, effective_batch, group_of, groups
+from grpo_recipes.compare.differences import Difference, Differences, differences, effective_batch
+from grpo_recipes.compare.experiment_groups import group_of, groups
 from grpo_recipes.contract.plan import Plan, Reward
 from grpo_recipes.facts.classified import classified_fields
 from grpo_recipes.resolve.planning.build_plan import kind_of
