@@ -34,6 +34,7 @@ NO_SECTION = {
     "keys",
     "models",
     "other_names",
+    "released_values",
     "section",
 }
 # Faults of the looking itself, without which nothing can be checked.
