@@ -10,8 +10,8 @@ from grpo_recipes.facts.classified import classified_fields
 from grpo_recipes.schemas.models import sections
 from grpo_recipes.schemas.section import fields_by_key
 from grpo_recipes.takeover.basis.draft import Draft, Fate, Given, Row, Unreadable
-from grpo_recipes.takeover.basis.read import WORDS, as_trl_reads
 from grpo_recipes.takeover.basis.release import Release
+from grpo_recipes.takeover.basis.trl_values import WORDS, as_trl_reads
 
 SERVER_ADDRESS = ("vllm_server_base_url", "vllm_server_host", "vllm_server_port")
 Dialect = Literal["trl", "open_r1", "axolotl"]

@@ -4,7 +4,8 @@ from collections.abc import Mapping
 
 from grpo_recipes.takeover.basis.context import Situation
 from grpo_recipes.takeover.basis.draft import Given
-from grpo_recipes.takeover.basis.read import WORDS, table_of
+from grpo_recipes.takeover.basis.read import table_of
+from grpo_recipes.takeover.basis.trl_values import WORDS
 from grpo_recipes.takeover.formats.deepspeed import take_deepspeed
 
 STRATEGY = "distributed.strategy"

@@ -7,7 +7,7 @@ from grpo_recipes.facts.classified import classified_fields
 from grpo_recipes.facts.expression import Passed, expression
 from grpo_recipes.takeover.basis.context import Situation
 from grpo_recipes.takeover.basis.draft import Row, Unreadable
-from grpo_recipes.takeover.basis.read import as_trl_reads
+from grpo_recipes.takeover.basis.trl_values import as_trl_reads
 
 MICRO_BATCH, ACCUMULATION = "per_device_train_batch_size", "gradient_accumulation_steps"
 STEPS, GENERATION = "steps_per_generation", "generation_batch_size"

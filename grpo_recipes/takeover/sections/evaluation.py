@@ -1,7 +1,8 @@
 """Takes over the trainer's evaluation: the same rewards on the split that TRL's script evaluates."""
 
 from grpo_recipes.takeover.basis.context import Situation
-from grpo_recipes.takeover.basis.read import is_true, table_of, whole_steps
+from grpo_recipes.takeover.basis.read import table_of, whole_steps
+from grpo_recipes.takeover.basis.trl_values import is_true
 
 STRATEGY = "eval_strategy"
 KEYS = (STRATEGY, "eval_steps", "eval_on_start", "dataset_test_split")

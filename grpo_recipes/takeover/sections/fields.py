@@ -9,8 +9,9 @@ from grpo_recipes.facts.released.shipped import Removed, removal
 from grpo_recipes.facts.source.field import Field
 from grpo_recipes.takeover.basis.context import Situation
 from grpo_recipes.takeover.basis.draft import Unreadable, cases_of, is_among
-from grpo_recipes.takeover.basis.read import as_trl_reads, table_of, whole_steps
+from grpo_recipes.takeover.basis.read import table_of, whole_steps
 from grpo_recipes.takeover.basis.release import default_of, in_format_words, is_same
+from grpo_recipes.takeover.basis.trl_values import as_trl_reads
 from grpo_recipes.trust.environment import why_refused
 
 # Fields that also process other keys.

@@ -4,7 +4,8 @@ import re
 from collections.abc import Mapping
 
 from grpo_recipes.takeover.basis.context import Situation, beside_the_recipe
-from grpo_recipes.takeover.basis.read import is_true, table_of
+from grpo_recipes.takeover.basis.read import table_of
+from grpo_recipes.takeover.basis.trl_values import is_true
 from grpo_recipes.user_files.model_config import read_model_config
 
 IGNORED = "`trl grpo` before 0.26 reads it and loads the model without it"
