@@ -16,12 +16,8 @@ from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.facts.released.requirements import reads_types_in_docstrings
 from grpo_recipes.rules._shared.context import Context
 from grpo_recipes.rules._shared.said_tools import functions_for_model
-from grpo_recipes.user_files.functions.documented import (
-    Documented,
-    argument_texts,
-    choices_not_read,
-    description,
-)
+from grpo_recipes.user_files.functions.docstring_texts import argument_texts, choices_not_read, description
+from grpo_recipes.user_files.functions.documented import Documented
 
 ID = "TOL003"
 DOCSTRING = "transformers raises DocstringParsingException when the first prompts are rendered"

@@ -7,7 +7,8 @@ import pytest
 from library import Library
 
 from grpo_recipes.rules.tool_describes_itself import slips
-from grpo_recipes.user_files.functions.documented import argument_texts, description, read_function
+from grpo_recipes.user_files.functions.docstring_texts import argument_texts, description
+from grpo_recipes.user_files.functions.documented import read_function
 
 pytestmark = pytest.mark.stack
 

@@ -6,7 +6,8 @@ from functools import lru_cache
 from typing import Literal, NamedTuple
 
 from grpo_recipes.user_files.functions.definitions import Definition, definition
-from grpo_recipes.user_files.functions.documented import Documented, Hints, documentation_of, hints_of
+from grpo_recipes.user_files.functions.documented import Documented, documentation_of
+from grpo_recipes.user_files.functions.type_hints import Hints, hints_of
 from grpo_recipes.user_files.returned_values import own_nodes
 
 Bound = Literal["object", "class", "nothing"]
