@@ -97,7 +97,8 @@ ALLOWED = {
     "worker/data/dataset.py": "the cache of datasets, which writes by paths; run_entries looked before",
     "worker/checkpoints/checkpoint.py": "a checkpoint that this run has just written, or that run_entries looked at",
     "worker/resume/run_state.py": "a checkpoint whose manifest was checked",
-    "worker/model/build_trainer.py": "the plan's chat template; beside the weights that transformers writes",
+    "worker/model/build_trainer.py": "the plan's chat template",
+    "worker/model/generation_file.py": "beside the weights that transformers writes",
 }
 
 

@@ -64,7 +64,7 @@ _STAND_IN = "our own Policy, which stands for a trainer"
 NAMED = (
     "trainer/observed.py: _logs",
     "trainer/observed.py: _textual_logs",
-    "model/own_model.py: _last_loaded_step",  # set for trl 0.14
+    "model/continued_adapter.py: _last_loaded_step",  # set for trl 0.14
     "shims/first_weights.py: _last_loaded_step",  # set for trl 0.16
     "callbacks/warm_start.py: _last_loaded_step",  # set, since the weights change before the first step
     "resume/run_state.py: _total_train_tokens",  # set from a checkpoint, which had read it
@@ -85,14 +85,14 @@ EXCEPTIONS: tuple[tuple[str, str, str], ...] = (
     ("completions/resampled_groups.py", "trainer.state.num_input_tokens_seen", _VALUE),
     ("completions/tool_turns.py", "setattr(trainer, _FACTORY)", "a value of our own, also on a Policy"),
     ("export/texts.py", "model.generation_config", _VALUE),
-    ("model/build_trainer.py", "model.generation_config", _VALUE),
     ("model/build_trainer.py", "processing.chat_template", _VALUE),
     ("model/build_trainer.py", "tokenizer.model_input_names", _VALUE),
     ("model/build_trainer.py", "tokenizer.pad_token", _VALUE),
-    ("model/own_model.py", "base.config.get_text_config().tie_word_embeddings", _VALUE),
-    ("model/own_model.py", "base.config.tie_word_embeddings", _VALUE),
-    ("model/own_model.py", "last.weight", _TENSOR),
-    ("model/own_model.py", "trainer._last_loaded_step", _OLD),
+    ("model/continued_adapter.py", "trainer._last_loaded_step", _OLD),
+    ("model/generation_file.py", "model.generation_config", _VALUE),
+    ("model/merging.py", "base.config.get_text_config().tie_word_embeddings", _VALUE),
+    ("model/merging.py", "base.config.tie_word_embeddings", _VALUE),
+    ("model/merging.py", "last.weight", _TENSOR),
     ("model/saved_names.py", "setattr(model, _RENAMINGS)", _VALUE),
     ("preflight/look_at_tokenizer.py", "processor.chat_template", _VALUE),
     ("preflight/look_at_tokenizer.py", "tokenizer.chat_template", _VALUE),

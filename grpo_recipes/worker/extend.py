@@ -18,7 +18,7 @@ def main(arguments: Sequence[str]) -> None:
     plan = read_plan(folder)
     with keep_imports():
         quiet_libraries()
-        from grpo_recipes.worker.model.build_trainer import write_models
+        from grpo_recipes.worker.model.written_models import write_models
         from grpo_recipes.worker.shims.catalog import apply_before_trainer
         from grpo_recipes.worker.user_code.user_modules import run_only_planned_code
 

@@ -39,15 +39,15 @@ from grpo_recipes.worker.data.templates import refuse_endless_template
 from grpo_recipes.worker.memory.out_of_memory import out_of_memory
 from grpo_recipes.worker.memory.phase_peaks import PhaseCallback, PhasePeaks, counter_of, watch_phases
 from grpo_recipes.worker.model.build_trainer import (
-    SeedEachStep,
     build_trainer,
     planned_processing,
-    set_aside,
     training_arguments,
     wait_as_planned,
-    write_models,
 )
+from grpo_recipes.worker.model.generation_file import set_aside
 from grpo_recipes.worker.model.loaded_trainer import loaded
+from grpo_recipes.worker.model.seeds import SeedEachStep
+from grpo_recipes.worker.model.written_models import write_models
 from grpo_recipes.worker.proofs.before_training.catalog import compared
 from grpo_recipes.worker.proofs.before_training.compared import as_records, line
 from grpo_recipes.worker.resume.resuming import agree_on, experiment

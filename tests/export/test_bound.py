@@ -20,7 +20,7 @@ WRONG = {"missing": 0.0, "half of its scale": 0.5, "applied twice": 2.0}
 
 def _merges(share: float) -> Callable[..., Any]:
     def merge(model: Any, dtype: Any, otherwise: str) -> Any:
-        from grpo_recipes.worker.model.own_model import merged
+        from grpo_recipes.worker.model.merging import merged
 
         for layer in (module for module in model.modules() if hasattr(module, "lora_A")):
             layer.scaling["default"] *= share

@@ -55,7 +55,7 @@ def test_a_merged_model_computes_what_the_adapter_did(kind: str, tied: bool, tmp
     import torch
     from transformers import AutoModelForCausalLM
 
-    from grpo_recipes.worker.model.own_model import merged
+    from grpo_recipes.worker.model.merging import merged
 
     model = _adapted(tied, torch.float32, **ADAPTERS[kind])
     beside = _said(model)
@@ -71,7 +71,7 @@ def test_what_peft_cannot_merge_is_said() -> None:
     import torch
 
     from grpo_recipes.worker._shared.replacing import Refused
-    from grpo_recipes.worker.model.own_model import merged
+    from grpo_recipes.worker.model.merging import merged
 
     model = _adapted(False, torch.float32, target_modules=["down_proj"], lora_bias=True)
     with pytest.raises(Refused, match="PEFT cannot merge this adapter"):
@@ -81,7 +81,7 @@ def test_what_peft_cannot_merge_is_said() -> None:
 def test_a_change_is_added_in_float32_and_rounded_once() -> None:
     import torch
 
-    from grpo_recipes.worker.model.own_model import merged
+    from grpo_recipes.worker.model.merging import merged
 
     model = _adapted(False, torch.bfloat16, target_modules=["q_proj"])
     layer = model.get_base_model().model.layers[0].self_attn.q_proj
@@ -95,7 +95,7 @@ def test_a_change_is_added_in_float32_and_rounded_once() -> None:
 def test_merging_takes_no_second_model() -> None:
     import torch
 
-    from grpo_recipes.worker.model.own_model import merged
+    from grpo_recipes.worker.model.merging import merged
 
     large = {"hidden_size": 1024, "intermediate_size": 4096, "num_hidden_layers": 4, "vocab_size": 64}
     model = _adapted(False, torch.float32, sizes=large, target_modules="all-linear")

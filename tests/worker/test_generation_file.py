@@ -30,7 +30,7 @@ def trainer_of(model: Any) -> Any:
 
 
 def test_what_ends_a_completion_stays_and_how_to_sample_does_not(model: Any) -> None:
-    from grpo_recipes.worker.model.build_trainer import set_aside
+    from grpo_recipes.worker.model.generation_file import set_aside
 
     ignored = set_aside(trainer_of(model))
 
@@ -41,7 +41,7 @@ def test_what_ends_a_completion_stays_and_how_to_sample_does_not(model: Any) -> 
 
 
 def test_a_saved_model_has_the_file_that_it_came_with(model: Any, tmp_path: Path) -> None:
-    from grpo_recipes.worker.model.build_trainer import set_aside
+    from grpo_recipes.worker.model.generation_file import set_aside
 
     set_aside(trainer_of(model))
     model.save_pretrained(tmp_path / "saved")
@@ -52,7 +52,7 @@ def test_a_saved_model_has_the_file_that_it_came_with(model: Any, tmp_path: Path
 def test_the_model_inside_an_adapter_is_the_one_that_is_asked(model: Any, tmp_path: Path) -> None:
     from peft import LoraConfig, get_peft_model
 
-    from grpo_recipes.worker.model.build_trainer import set_aside
+    from grpo_recipes.worker.model.generation_file import set_aside
 
     adapted = get_peft_model(model, LoraConfig(target_modules="all-linear"))
     assert "temperature" in set_aside(trainer_of(adapted))

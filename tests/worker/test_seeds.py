@@ -10,7 +10,7 @@ pytestmark = pytest.mark.stack
 
 
 def test_each_step_of_each_rank_has_a_seed_of_its_own() -> None:
-    from grpo_recipes.worker.model.build_trainer import seed_of_step
+    from grpo_recipes.worker.model.seeds import seed_of_step
 
     seeds = {seed_of_step(seed, step, rank) for seed in range(5) for step in range(50) for rank in range(4)}
     assert len(seeds) == 1000
@@ -26,7 +26,7 @@ def test_each_step_begins_with_the_generators_as_transformers_seeds_them(is_alon
     import torch
     from transformers import set_seed
 
-    from grpo_recipes.worker.model.build_trainer import SeedEachStep, seed_of_step
+    from grpo_recipes.worker.model.seeds import SeedEachStep, seed_of_step
 
     def drawn() -> list[float]:
         return [random.random(), float(numpy.random.rand()), *torch.rand(3).tolist(), *torch.randn(3).tolist()]
@@ -52,7 +52,7 @@ def initial_weights(model: Path, drawn_before: int) -> dict[str, Any]:
 
 
 def test_the_adapter_is_drawn_from_the_seed_whatever_was_drawn_before(tiny_model: Path) -> None:
-    from grpo_recipes.worker.model.build_trainer import seeded_adapter
+    from grpo_recipes.worker.model.seeds import seeded_adapter
 
     assert initial_weights(tiny_model, 1) != initial_weights(tiny_model, 2)
     with seeded_adapter(7):

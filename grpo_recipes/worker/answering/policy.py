@@ -21,7 +21,7 @@ from grpo_recipes.worker.completions.tool_turns import answer_held_out_rows_with
 from grpo_recipes.worker.data.image_files import image_as_in_rows
 from grpo_recipes.worker.data.images import tokens_of_images
 from grpo_recipes.worker.ends.ends import tokenizer_of
-from grpo_recipes.worker.model.build_trainer import set_aside
+from grpo_recipes.worker.model.generation_file import set_aside
 from grpo_recipes.worker.tools.environments import NO_TOOLS, OWN_REWARD
 from grpo_recipes.worker.tools.turns import Turns, load_turns
 

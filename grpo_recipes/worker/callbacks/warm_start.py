@@ -28,7 +28,7 @@ from grpo_recipes.worker.callbacks.progress import InterruptionCallback, Stopped
 from grpo_recipes.worker.data.gold_rows import GoldRow, GoldRows, draw_gold_rows, rows_per_step
 from grpo_recipes.worker.ends.ends import ends_of
 from grpo_recipes.worker.memory.phase_peaks import PhasePeaks
-from grpo_recipes.worker.model.build_trainer import seed_everything
+from grpo_recipes.worker.model.seeds import seed_everything
 from grpo_recipes.worker.model.trained_tensors import own_part, trainable
 
 _IGNORED = -100

@@ -59,7 +59,7 @@ from grpo_recipes.worker.export.texts import (
 )
 from grpo_recipes.worker.model.adapters import with_adapter
 from grpo_recipes.worker.model.build_trainer import processing_of
-from grpo_recipes.worker.model.own_model import merged, rounded
+from grpo_recipes.worker.model.merging import merged, rounded
 
 
 class ExportAsked(NamedTuple):

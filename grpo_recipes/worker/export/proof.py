@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import torch
 
 from grpo_recipes.contract.findings.finding import Finding, mistake
-from grpo_recipes.worker.model.own_model import rounded
+from grpo_recipes.worker.model.merging import rounded
 
 Say = Callable[[str], object]
 """Called with a line about what an export is doing."""

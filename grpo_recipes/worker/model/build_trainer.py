@@ -1,49 +1,36 @@
 """Builds the plan's trainer, from the plan's arguments only."""
 
-import functools
 import os
-import random
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-import numpy
-import torch
-from peft import LoraConfig, PeftModel
+from peft import LoraConfig
 from torch.distributed import distributed_c10d
 from transformers import (
-    AutoModelForCausalLM,
     AutoProcessor,
     AutoTokenizer,
     BitsAndBytesConfig,
-    GenerationConfig,
     PrinterCallback,
     ProgressCallback,
-    TrainerCallback,
-    set_seed,
 )
-from transformers.utils import GENERATION_CONFIG_NAME
 from trl import GRPOConfig
 
 from grpo_recipes.contract.plan import Plan
-from grpo_recipes.worker._shared.library import as_synchronous, base_model, gather_output_layer_with_its_norm, seed_of
+from grpo_recipes.worker._shared.library import as_synchronous, base_model, gather_output_layer_with_its_norm
 from grpo_recipes.worker._shared.planned import (
     ON_OWN_DEVICE,
-    dequantized_folder,
-    dtype_keyword,
     model_path,
     model_revision,
-    own_model_folder,
     trust_remote_code,
 )
-from grpo_recipes.worker._shared.replacing import replace, replace_temporarily
+from grpo_recipes.worker._shared.replacing import replace
 from grpo_recipes.worker.data.images import decoding
 from grpo_recipes.worker.data.templates import refuse_endless_template
 from grpo_recipes.worker.model.adapters import refuse_costly_adapter
-from grpo_recipes.worker.model.own_model import continue_adapter, write_model, write_own_model
+from grpo_recipes.worker.model.continued_adapter import continue_adapter
 from grpo_recipes.worker.model.saved_names import save_by_the_names_of_its_files
+from grpo_recipes.worker.model.seeds import seeded_adapter
 from grpo_recipes.worker.serving.health import server_arguments
 from grpo_recipes.worker.trainer.observed import ObservedTrainer
 from grpo_recipes.worker.vllm.engine import build_as_planned, seed_generations
@@ -154,62 +141,6 @@ def planned_processing(plan: Plan, path: str) -> Any:
     return processing
 
 
-# Random numbers of a recipe, the same in every release.
-#
-# Format 1 of the recipe specifies: the adapter's initial weights are drawn from `seed`, and before each optimizer step
-# the generators of python, numpy and torch are set from `seed`, the step's number (from 0) and the rank. Otherwise the
-# completions of one recipe would differ after the first step, since releases draw different numbers between two
-# steps, and a resumed run would continue with different numbers than an uninterrupted one.
-
-
-def seed_of_step(seed: int, step: int, rank: int) -> int:
-    """Returns the 32-bit seed of an optimizer step on one process, from a sha256, so that seeds are unrelated."""
-    return seed_of(f"{seed} {step} {rank}")
-
-
-class SeedEachStep(TrainerCallback):  # type: ignore[misc]
-    """Seeds all generators before each optimizer step. rank: of this process among all."""
-
-    def __init__(self, seed: int, rank: int) -> None:
-        self._seed, self._rank = seed, rank
-
-    def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Seeds before the step's prompts are answered."""
-        seed_everything(seed_of_step(self._seed, state.global_step, self._rank))
-
-
-@functools.cache
-def _is_cpu_alone() -> bool:
-    return hasattr(torch, "accelerator") and not torch.accelerator.is_available()
-
-
-def seed_everything(seed: int) -> None:
-    """Seeds all generators.
-
-    If torch has no device but the CPU, there are three. torch.manual_seed would also record the calling line for device
-    types that do not exist: 0.3 % of a step of the quickstart.
-    """
-    if not _is_cpu_alone():
-        set_seed(seed)
-        return
-    random.seed(seed)
-    numpy.random.seed(seed)
-    torch.default_generator.manual_seed(seed)
-
-
-@contextmanager
-def seeded_adapter(seed: int) -> Iterator[None]:
-    """Makes PEFT draw every adapter's initial weights from `seed` inside a with block."""
-    build = PeftModel.__init__
-
-    def seeded(self: Any, *given: Any, **named: Any) -> None:
-        set_seed(seed)
-        build(self, *given, **named)
-
-    with replace_temporarily(PeftModel, "__init__", seeded):
-        yield
-
-
 def wait_as_planned(arguments: dict[str, Any]) -> None:
     """Gives every process group created from now on the planned ddp_timeout, unless its creator sets one.
 
@@ -221,66 +152,3 @@ def wait_as_planned(arguments: dict[str, Any]) -> None:
     if seconds is not None:
         replace(distributed_c10d, "default_pg_timeout", timedelta(seconds=seconds))
         replace(distributed_c10d, "default_pg_nccl_timeout", timedelta(seconds=seconds))
-
-
-# Keeps the model's own generation_config.json from changing the sampling.
-#
-# transformers 4.50 to 4.57 let the file override values that are passed explicitly, if these equal transformers' own
-# defaults and the file was written by transformers 4.50 or newer; transformers 5 takes values that are missing or None
-# from it (no_repeat_ngram_size, suppress_tokens, ...). So the live model has none of the file's values during training,
-# and a saved model has all of them again.
-
-
-# The meaning of the model's tokens and its cache layout: neither changes the sampling.
-KEPT = ("bos_token_id", "eos_token_id", "pad_token_id", "cache_implementation")
-NO_VALUES = ("transformers_version", "_from_model_config")
-
-
-def set_aside(trainer: Any) -> dict[str, Any]:
-    """Removes the sampling values of generation_config.json from the live model and returns them."""
-    model = base_model(trainer, trainer.model)
-    own = model.generation_config
-    model.generation_config = GenerationConfig(**{name: getattr(own, name) for name in KEPT})
-    _write_when_saved(model, own)
-    values: dict[str, Any] = own.to_diff_dict()
-    return {name: value for name, value in values.items() if name not in (*KEPT, *NO_VALUES)}
-
-
-def _write_when_saved(model: Any, own: Any) -> None:
-    """Makes the model write `own` with its weights, as text: transformers 4 cannot write some files that it reads."""
-    text = own.to_json_string()
-    write = model.save_pretrained
-
-    def save_pretrained(save_directory: Any, *given: Any, **named: Any) -> None:
-        write(save_directory, *given, **named)
-        path = Path(save_directory) / GENERATION_CONFIG_NAME
-        if path.exists():
-            path.write_text(text, encoding="utf-8")
-
-    replace(model, "save_pretrained", save_pretrained)
-
-
-# The models that a run writes into its folder before training.
-#
-# One is the model that trainer and vLLM load, with new tokens or a merged adapter. The other is a quantized policy's
-# dequantized base, for vLLM. The trainer multiplies by the same values: in float32 both gave the same logits, to the
-# last bit.
-
-
-def write_models(plan: Plan, folder: Path) -> None:
-    """Writes the plan's models that do not exist yet. They are created in main memory, not on a GPU."""
-    if plan.trains_a_copy:
-        write_own_model(plan, own_model_folder(plan, folder))
-    if plan.samples_a_copy:
-        write_model(dequantized_folder(folder), lambda: _dequantize(plan, model_path(plan, folder)))
-
-
-def _dequantize(plan: Plan, path: str) -> tuple[Any, Any]:
-    assert plan.vllm is not None and plan.arguments.BitsAndBytesConfig is not None
-    origin = {"revision": model_revision(plan), "trust_remote_code": trust_remote_code(plan)}
-    quantization = BitsAndBytesConfig(**plan.arguments.BitsAndBytesConfig)
-    packed = AutoModelForCausalLM.from_pretrained(
-        path, quantization_config=quantization, device_map={"": "cpu"}, **dtype_keyword(plan), **origin
-    )
-    print("dequantizing the model for vLLM, into the run folder", flush=True)
-    return AutoTokenizer.from_pretrained(path, **origin), packed.dequantize().to(getattr(torch, plan.vllm.dtype))
