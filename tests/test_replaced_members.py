@@ -83,7 +83,7 @@ EXCEPTIONS: tuple[tuple[str, str, str], ...] = (
     ("checkpoints/checkpoint.py", "trainer.args.output_dir", _VALUE),
     ("completions/undisturbed.py", "module.training", "what eval() and train() set, module by module"),
     ("completions/resampled_groups.py", "trainer.state.num_input_tokens_seen", _VALUE),
-    ("completions/tool_turns.py", "setattr(trainer, _FACTORY)", "a value of our own, also on a Policy"),
+    ("completions/held_out_environments.py", "setattr(trainer, _FACTORY)", "a value of our own, also on a Policy"),
     ("export/texts.py", "model.generation_config", _VALUE),
     ("model/build_trainer.py", "processing.chat_template", _VALUE),
     ("model/build_trainer.py", "tokenizer.model_input_names", _VALUE),

@@ -27,9 +27,9 @@ from grpo_recipes.worker.callbacks.token_figures import TokenFigures
 from grpo_recipes.worker.callbacks.warm_start import warm_start_callback
 from grpo_recipes.worker.checkpoints.checkpoint import save_final, save_whole_checkpoints
 from grpo_recipes.worker.checkpoints.model_card import hand_over
+from grpo_recipes.worker.completions.held_out_environments import answer_held_out_rows_with
 from grpo_recipes.worker.completions.kept_completions import keep_completions, redact_completions
 from grpo_recipes.worker.completions.resampled_groups import resample_groups
-from grpo_recipes.worker.completions.tool_turns import answer_held_out_rows_with
 from grpo_recipes.worker.data.chosen_rows import refuse_rows_of_text, refuse_tokens_of_images
 from grpo_recipes.worker.data.dataset import prepare_rows, without_cache
 from grpo_recipes.worker.data.gold_rows import WHERE, with_answers
@@ -37,7 +37,8 @@ from grpo_recipes.worker.data.mixture import prompts_of_run, training_rows
 from grpo_recipes.worker.data.prompt_tokens import PromptTokens
 from grpo_recipes.worker.data.templates import refuse_endless_template
 from grpo_recipes.worker.memory.out_of_memory import out_of_memory
-from grpo_recipes.worker.memory.phase_peaks import PhaseCallback, PhasePeaks, counter_of, watch_phases
+from grpo_recipes.worker.memory.phase_peaks import PhasePeaks, counter_of
+from grpo_recipes.worker.memory.watched_phases import PhaseCallback, watch_phases
 from grpo_recipes.worker.model.build_trainer import (
     build_trainer,
     planned_processing,

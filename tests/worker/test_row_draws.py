@@ -11,7 +11,7 @@ pytestmark = pytest.mark.stack
 def test_tokens_come_as_often_as_they_are_likely_and_never_without_a_chance() -> None:
     import torch
 
-    from grpo_recipes.worker.completions.generation import numbers_of, token_at
+    from grpo_recipes.worker.completions.row_draws import numbers_of, token_at
 
     chances = torch.tensor([0.0, 0.5, 0.0, 0.3, 0.2, 0.0])
     numbers = torch.from_numpy(numbers_of(7, 0, 0, 20_000))
@@ -25,7 +25,7 @@ def test_tokens_come_as_often_as_they_are_likely_and_never_without_a_chance() ->
 
 
 def test_numbers_are_of_seed_row_and_sample() -> None:
-    from grpo_recipes.worker.completions.generation import numbers_of
+    from grpo_recipes.worker.completions.row_draws import numbers_of
 
     first = numbers_of(7, 3, 1, 4)
     assert first.tolist() == numbers_of(7, 3, 1, 4).tolist() == numbers_of(7, 3, 1, 8)[:4].tolist()
@@ -37,7 +37,7 @@ def generated(model: Any, prompts: list[list[int]], rows: list[int]) -> list[lis
     """What `generate` samples for prompts, padded left, by the numbers of their rows, without the padding after it."""
     import torch
 
-    from grpo_recipes.worker.completions.generation import drawn_with, numbers_of
+    from grpo_recipes.worker.completions.row_draws import drawn_with, numbers_of
 
     width = max(map(len, prompts))
     ids = torch.tensor([[0] * (width - len(prompt)) + prompt for prompt in prompts])
@@ -66,7 +66,7 @@ def test_a_row_is_drawn_alike_in_every_batch(tiny_model: Any) -> None:
 def test_a_release_that_draws_otherwise_is_noticed() -> None:
     import torch
 
-    from grpo_recipes.worker.completions.generation import drawn_with
+    from grpo_recipes.worker.completions.row_draws import drawn_with
 
     with pytest.raises(RuntimeError, match=r"did not call torch\.multinomial"), drawn_with([numpy.zeros(1)]):
         torch.rand(1)

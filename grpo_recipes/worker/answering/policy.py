@@ -17,7 +17,7 @@ from trl import GRPOTrainer
 
 from grpo_recipes.contract.plan import Data, Evaluation, Plan
 from grpo_recipes.contract.seams import TOOL_LOOP, TOOL_SUFFIX
-from grpo_recipes.worker.completions.tool_turns import answer_held_out_rows_with
+from grpo_recipes.worker.completions.held_out_environments import answer_held_out_rows_with
 from grpo_recipes.worker.data.image_files import image_as_in_rows
 from grpo_recipes.worker.data.images import tokens_of_images
 from grpo_recipes.worker.ends.ends import tokenizer_of

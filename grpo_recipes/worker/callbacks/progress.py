@@ -227,15 +227,11 @@ class InterruptionCallback(TrainerCallback):  # type: ignore[misc]
         return control
 
 
-# Steps that train on one generation.
-#
-# A checkpoint is exact only at the end of a generation: it does not contain the completions still to be trained on, so
-# a run resumed in between would generate again and get different weights.
-
-
 def is_used_up(trainer: Any) -> bool:
     """Whether the step that just ended was the last of its generation, so that the next one generates.
 
+    A checkpoint is exact only there: it does not contain the completions still to be trained on, so a run resumed in
+    between would generate again and get different weights.
     A process begins with a generation, so its own batches are counted. Releases before num_iterations generate for each
     batch; the first ones with it use the step number.
     Source: `_prepare_inputs` of trl 0.14.0 to 1.16.0.

@@ -20,7 +20,7 @@ from grpo_recipes.worker._shared.prefill import Prefill
 from grpo_recipes.worker._shared.replacing import Refused, replace_temporarily
 from grpo_recipes.worker.completions.figures import JudgedRow
 from grpo_recipes.worker.completions.generation import answers, as_tensor, tokens_of_prompts
-from grpo_recipes.worker.completions.tool_turns import Row, has_environments, with_environments
+from grpo_recipes.worker.completions.held_out_environments import Row, has_environments, with_environments
 from grpo_recipes.worker.completions.undisturbed import undisturbed
 from grpo_recipes.worker.ends.ends import Ends, ends_of
 from grpo_recipes.worker.proofs.images_are_shown import prove_evaluation

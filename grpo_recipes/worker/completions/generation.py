@@ -1,6 +1,5 @@
 """Generates answers to prompts in evaluation mode without affecting the training."""
 
-import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import partial
@@ -17,14 +16,9 @@ from grpo_recipes.worker._shared.library import (
     model_for_generation,
     parse_response,
 )
-from grpo_recipes.worker._shared.replacing import replace_temporarily
-from grpo_recipes.worker.completions.tool_turns import (
-    RowTokens,
-    has_several,
-    tools_of,
-    tools_of_row,
-    with_tool_turns,
-)
+from grpo_recipes.worker.completions.held_out_environments import has_several
+from grpo_recipes.worker.completions.row_draws import drawn_with, numbers_of
+from grpo_recipes.worker.completions.tool_turns import RowTokens, tools_of, tools_of_row, with_tool_turns
 from grpo_recipes.worker.completions.vllm_answers import AT_ONCE, continued_by_vllm, given_the_policy, seed_of_answer
 from grpo_recipes.worker.ends.ends import Ends, tokenizer_of
 
@@ -214,52 +208,3 @@ def _completions(trainer: Any, prompts: list[Any], ids: list[list[int]], tokens:
         return [[message] for message in parsed]
     texts = trainer.processing_class.batch_decode(tokens, skip_special_tokens=True)
     return [[{"role": "assistant", "content": text}] for text in texts]
-
-
-# Sampling by row: each row has its own random numbers, whatever process or batch it is in.
-#
-# transformers draws all rows of a batch from one generator, so a row's completions depend on earlier rows, the batch
-# and the process. Here a number in [0, 1) chooses each token: the first at which the cumulative probability passes it.
-# The number depends on the seed, row, sample and position in the completion. Two evaluations use the same numbers, so
-# only the policy differs between them.
-
-
-def numbers_of(seed: int, row: int, sample: int, count: int) -> "numpy.ndarray":
-    """Returns the numbers of one completion, (count,) float64 in [0, 1), the same in every release."""
-    digest = hashlib.sha256(f"{seed} row {row} sample {sample}".encode()).digest()
-    return numpy.random.RandomState(numpy.frombuffer(digest, dtype="<u4")).random_sample(count)
-
-
-@contextmanager
-def drawn_with(numbers: "Sequence[numpy.ndarray]") -> Iterator[None]:
-    """Makes `generate` with do_sample draw tokens with these numbers: one array per row of the batch.
-
-    It replaces torch.multinomial, called once per token for all rows. Raises RuntimeError if a release does not call
-    it. Source: `_sample` of transformers 4.46.0 to 5.23.0, generation/utils.py.
-    """
-    table = torch.from_numpy(numpy.stack(numbers))
-    position = 0
-
-    def draw(probabilities: torch.Tensor, num_samples: int, *given: object, **named: object) -> torch.Tensor:
-        nonlocal position
-        tokens = token_at(probabilities, table[:, position])
-        position += 1
-        return tokens
-
-    with replace_temporarily(torch, "multinomial", draw):
-        yield
-    if position == 0:
-        raise RuntimeError("transformers did not call torch.multinomial, so held-out completions are not reproducible")
-
-
-def token_at(probabilities: torch.Tensor, numbers: torch.Tensor) -> torch.Tensor:
-    """Returns the token of each row at which its cumulative probability passes the row's number.
-
-    probabilities: (B, V), not negative; numbers: (B,) float64 in [0, 1). Returns (B, 1) int64, never a token of
-    probability 0.
-    """
-    added = probabilities.double().cumsum(dim=-1)
-    whole = added[:, -1:].contiguous()
-    sought = numbers.to(added.device).unsqueeze(1) * whole
-    last = torch.searchsorted(added, whole, right=False)
-    return torch.minimum(torch.searchsorted(added, sought, right=True), last)

@@ -22,13 +22,14 @@ from grpo_recipes.contract.tasks import PACKAGE
 from grpo_recipes.contract.tasks.task_rows import NotMade, make_rows
 from grpo_recipes.worker._shared.replacing import Refused
 from grpo_recipes.worker._shared.verified import facts_of_rows
+from grpo_recipes.worker.data.checked_rows import check_environments, check_prompts
 from grpo_recipes.worker.data.chosen_rows import Choice, LeftOut, chooses, sort_places
 from grpo_recipes.worker.data.file_texts import as_written, texts_stay
 from grpo_recipes.worker.data.images import check_image_columns, with_images, without_decoding
 from grpo_recipes.worker.data.plain_templates import batch_renderer
 from grpo_recipes.worker.data.prompt_tokens import PromptTokens
 from grpo_recipes.worker.data.templates import LONGEST_TEXT, rows_renderer
-from grpo_recipes.worker.data.unreadable_rows import check_environments, check_prompts, unreadable
+from grpo_recipes.worker.data.unreadable_rows import unreadable
 
 PROMPTS_AT_ONCE = 1000
 # TRL passes these to each reward function besides the columns, so no column can have these names.
@@ -176,9 +177,8 @@ def render_rows(
         return _with_texts(rows, data, where, file, places)
     without = file.with_name(f"{file.stem}-without.arrow")
     texts = _with_texts(rows, data, where, without, places)
-    made = with_images(
-        texts, data, where, places, {} if facts is None else facts, _keywords_to_write(data, where, file)
-    )
+    how = _keywords_to_write(data, where, file)
+    made = with_images(texts, data, where, places, {} if facts is None else facts, how)
     without.unlink()
     return made
 

@@ -9,12 +9,12 @@ from typing import Any
 from grpo_recipes.contract.plan import Data, Evaluation, Plan, Reward
 from grpo_recipes.worker._shared.prefill import Prefill
 from grpo_recipes.worker._shared.replacing import Refused
+from grpo_recipes.worker.data.checked_rows import ENVIRONMENT, check_environments, check_prompts
 from grpo_recipes.worker.data.chosen_rows import chooses, counts_tokens
 from grpo_recipes.worker.data.dataset import choose_rows, load_rows, render_rows
 from grpo_recipes.worker.data.gold_rows import WHERE, with_answers
 from grpo_recipes.worker.data.images import refuse_no_images
 from grpo_recipes.worker.data.prompt_tokens import PromptTokens, training_template
-from grpo_recipes.worker.data.unreadable_rows import ENVIRONMENT, check_environments, check_prompts
 from grpo_recipes.worker.preflight._shared.hosted import of_event, run_part
 from grpo_recipes.worker.preflight._shared.reward_seen import (
     EMPTY,

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from grpo_recipes.worker.data.unreadable_rows import ENVIRONMENT
+from grpo_recipes.worker.data.checked_rows import ENVIRONMENT
 from grpo_recipes.worker.preflight._shared.hosted import Told, end_words, of_event, run_part
 from grpo_recipes.worker.preflight._shared.reward_seen import form_of_right
 from grpo_recipes.worker.preflight._shared.seen import Seen, is_conversational

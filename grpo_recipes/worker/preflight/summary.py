@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from grpo_recipes.worker._shared.inputs import IMAGES, decode_images
+from grpo_recipes.worker.data.checked_rows import ENVIRONMENT
 from grpo_recipes.worker.data.gold_rows import GoldRow, passes_of
-from grpo_recipes.worker.data.unreadable_rows import ENVIRONMENT
 from grpo_recipes.worker.preflight._shared.reward_seen import (
     GOLDS,
     TRAINED,
