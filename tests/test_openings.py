@@ -89,10 +89,8 @@ ALLOWED = {
     "worker/serving/health.py": "an address, not a file; config.json of the model that a server names",
     "worker/data/limits.py": "/proc alone",
     "worker/memory/phase_peaks.py": "/proc alone",
-    "worker/user_code/user_modules.py": (
-        "the bytes of a reward file are held against its digest;"
-        " the folder of this user in which transformers keeps the code of models"
-    ),
+    "worker/user_code/user_modules.py": "the bytes of a reward file are held against its digest",
+    "worker/user_code/model_code.py": "the folder of this user in which transformers keeps the code of models",
     "worker/user_code/isolation.py:_look": "the working folder itself, to come back to it; no file is opened",
     "worker/data/dataset.py": "the cache of datasets, which writes by paths; run_entries looked before",
     "worker/checkpoints/checkpoint.py": "a checkpoint that this run has just written, or that run_entries looked at",

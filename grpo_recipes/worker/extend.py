@@ -20,7 +20,7 @@ def main(arguments: Sequence[str]) -> None:
         quiet_libraries()
         from grpo_recipes.worker.model.written_models import write_models
         from grpo_recipes.worker.shims.catalog import apply_before_trainer
-        from grpo_recipes.worker.user_code.user_modules import run_only_planned_code
+        from grpo_recipes.worker.user_code.model_code import run_only_planned_code
 
     if trust_remote_code(plan):
         run_only_planned_code(plan)

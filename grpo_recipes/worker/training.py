@@ -51,15 +51,10 @@ from grpo_recipes.worker.model.seeds import SeedEachStep
 from grpo_recipes.worker.model.written_models import write_models
 from grpo_recipes.worker.proofs.before_training.catalog import compared
 from grpo_recipes.worker.proofs.before_training.compared import as_records, line
+from grpo_recipes.worker.resume.extended_schedule import ScheduleOfTheNewLength
+from grpo_recipes.worker.resume.resumed_epochs import ResumedEpochs
 from grpo_recipes.worker.resume.resuming import agree_on, experiment
-from grpo_recipes.worker.resume.run_state import (
-    ResumedEpochs,
-    RunState,
-    ScheduleOfTheNewLength,
-    keep_dtypes,
-    place_at,
-    record_at,
-)
+from grpo_recipes.worker.resume.run_state import RunState, keep_dtypes, place_at, record_at
 from grpo_recipes.worker.serving.health import check_other_server
 from grpo_recipes.worker.shims.catalog import apply_before_trainer, apply_on_trainer
 from grpo_recipes.worker.survival.interruption import Interruption
@@ -68,9 +63,9 @@ from grpo_recipes.worker.tools.turns import Turns, load_turns
 from grpo_recipes.worker.trackers import begin_reports
 from grpo_recipes.worker.user_code.failed_completions import let_failed_leave
 from grpo_recipes.worker.user_code.isolation import trains_here
+from grpo_recipes.worker.user_code.model_code import run_only_planned_code
 from grpo_recipes.worker.user_code.reward_call import refuse_no_numbers
 from grpo_recipes.worker.user_code.reward_functions import load_rewards
-from grpo_recipes.worker.user_code.user_modules import run_only_planned_code
 from grpo_recipes.worker.vllm.engine import close_engine
 
 

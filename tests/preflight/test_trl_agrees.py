@@ -13,7 +13,7 @@ import pytest
 
 from grpo_recipes.contract.plan_machine import Batch
 from grpo_recipes.worker.preflight._shared.seen import Options
-from grpo_recipes.worker.preflight._shared.tokens import drops_incomplete_generations, names_from_trl
+from grpo_recipes.worker.preflight._shared.trl_source import drops_incomplete_generations, names_from_trl
 from grpo_recipes.worker.user_code.reward_call import call_reward
 
 pytestmark = pytest.mark.stack

@@ -187,7 +187,7 @@ import os, sys, transformers.dynamic_module_utils
 transformers.dynamic_module_utils.HF_MODULES_CACHE = os.environ["HF_MODULES_CACHE"]
 from pathlib import Path
 from grpo_recipes.worker._shared.planned import read_plan
-from grpo_recipes.worker.user_code.user_modules import run_only_planned_code
+from grpo_recipes.worker.user_code.model_code import run_only_planned_code
 from grpo_recipes.worker._shared.replacing import Refused
 from transformers import AutoConfig
 folder = Path(sys.argv[1])
@@ -274,7 +274,7 @@ def _plan(own: Path, **verified: object) -> Plan:
 
 @pytest.mark.parametrize("repository", ["some/model", "some/code"])
 def test_code_of_the_hub_is_taken_at_its_commit(repository: str, own: Path) -> None:
-    from grpo_recipes.worker.user_code.user_modules import _pin_revisions
+    from grpo_recipes.worker.user_code.model_code import _pin_revisions
 
     asked: list[object] = []
     plan = _plan(own, **{f"{CODE_OF}some/model": COMMIT, f"{CODE_OF}some/code": COMMIT})
@@ -284,7 +284,7 @@ def test_code_of_the_hub_is_taken_at_its_commit(repository: str, own: Path) -> N
 
 
 def test_code_of_a_repository_that_nobody_knew_of_is_not_taken(own: Path) -> None:
-    from grpo_recipes.worker.user_code.user_modules import _pin_revisions
+    from grpo_recipes.worker.user_code.model_code import _pin_revisions
 
     get = _pin_revisions(_plan(own, **{f"{CODE_OF}some/model": COMMIT}), lambda *given, **keywords: "x.py", set())
     with pytest.raises(Refused, match="has its code in somebody/else"):

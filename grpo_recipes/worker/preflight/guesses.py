@@ -15,7 +15,7 @@ from grpo_recipes.worker.preflight._shared.reward_seen import (
     pays_golds,
 )
 from grpo_recipes.worker.preflight._shared.seen import Seen
-from grpo_recipes.worker.preflight._shared.tokens import KEPT_COLUMNS, names_from_trl
+from grpo_recipes.worker.preflight._shared.trl_source import KEPT_COLUMNS, names_from_trl
 from grpo_recipes.worker.preflight.golds import REFERENCES, columns_read
 from grpo_recipes.worker.preflight.trials import Trials
 

@@ -28,16 +28,15 @@ from grpo_recipes.worker.preflight._shared.reward_seen import (
 )
 from grpo_recipes.worker.preflight._shared.seen import Options, Rows, Seen, content_of, is_conversational, spread
 from grpo_recipes.worker.preflight._shared.tokens import (
-    KEPT_COLUMNS,
     as_rewarded,
     ids_of_completion,
     measure_with_images,
-    names_from_trl,
     prompts_seen,
     render_prompt,
     tokens_of,
 )
 from grpo_recipes.worker.preflight._shared.tools_seen import PLAYED, concatenate, in_rows
+from grpo_recipes.worker.preflight._shared.trl_source import KEPT_COLUMNS, names_from_trl
 from grpo_recipes.worker.preflight.checks import environment_resets, rows_can_be_used
 from grpo_recipes.worker.preflight.checks.prompts_fit import max_completion_length
 from grpo_recipes.worker.preflight.guesses import judge_guess, unknown_names, untried

@@ -8,7 +8,8 @@ from transformers import AutoConfig, AutoProcessor, AutoTokenizer, GenerationCon
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.worker._shared.planned import trust_remote_code
 from grpo_recipes.worker.preflight._shared.seen import DeclaredEnds, Seen
-from grpo_recipes.worker.preflight._shared.tokens import suppresses_images, token_id
+from grpo_recipes.worker.preflight._shared.tokens import token_id
+from grpo_recipes.worker.preflight._shared.trl_source import suppresses_images
 from grpo_recipes.worker.preflight.checks import tokenizer_loads
 
 # Tokenizers without a limit have a very large number instead.

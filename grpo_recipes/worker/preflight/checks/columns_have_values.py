@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from grpo_recipes.contract.findings.finding import Finding, warning
 from grpo_recipes.contract.findings.wording import join_items
 from grpo_recipes.worker.preflight._shared.seen import Seen
-from grpo_recipes.worker.preflight._shared.tokens import KEPT_COLUMNS, names_from_trl
+from grpo_recipes.worker.preflight._shared.trl_source import KEPT_COLUMNS, names_from_trl
 
 ID = "PFL009"
 

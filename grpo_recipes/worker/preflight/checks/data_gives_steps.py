@@ -16,7 +16,7 @@ from collections.abc import Iterator
 
 from grpo_recipes.contract.findings.finding import Finding, mistake, note, warning
 from grpo_recipes.worker.preflight._shared.seen import Seen
-from grpo_recipes.worker.preflight._shared.tokens import drops_incomplete_generations
+from grpo_recipes.worker.preflight._shared.trl_source import drops_incomplete_generations
 
 ID = "PFL002"
 MOST_EPOCHS = 100

@@ -17,7 +17,7 @@ from grpo_recipes.contract.findings.finding import Finding, mistake, not_checked
 from grpo_recipes.contract.findings.wording import OF_THE_TRAINER, join_items, without_parameters
 from grpo_recipes.worker.preflight._shared.reward_seen import Call, RewardSeen
 from grpo_recipes.worker.preflight._shared.seen import Seen
-from grpo_recipes.worker.preflight._shared.tokens import names_from_trl
+from grpo_recipes.worker.preflight._shared.trl_source import names_from_trl
 from grpo_recipes.worker.preflight.checks import completions_have_the_shape
 
 ID = "PFL020"
