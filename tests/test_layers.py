@@ -2,6 +2,7 @@
 
 import ast
 import functools
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -220,6 +221,34 @@ def _below(module: str) -> set[str]:
 def test_no_module_is_longer_than_a_person_reads_at_once() -> None:
     lines = {_module(path): path.read_text(encoding="utf-8").count("\n") for path in PACKAGE.rglob("*.py")}
     assert {module: count for module, count in lines.items() if count > MOST_LINES} == {}
+
+
+def _banners(text: str) -> list[str]:
+    """The comments at the margin between blank lines, two before and one after, which head a second topic."""
+    return re.findall(r"(?<=\n\n\n)(#.*)(?:\n#.*)*\n(?=\n|\Z)", text)
+
+
+def test_no_module_has_a_second_topic_under_a_banner() -> None:
+    found = [
+        f"{_module(path)}: {banner}"
+        for path in sorted(PACKAGE.rglob("*.py"))
+        for banner in _banners(path.read_text(encoding="utf-8"))
+    ]
+    assert found == [], "move the topic to a module of its own, or say it in a docstring"
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("x = 1\n\n\n# Sums.\n\n\ndef add(): ...\n", ["# Sums."]),
+        ("x = 1\n\n\n# Sums.\n#\n# Of two.\n\nY = 2\n", ["# Sums."]),
+        ("x = 1\n\n\n# Sums.\n\n\n# Products.\n", ["# Sums.", "# Products."]),
+        ("x = 1\n\n\n# The sum.\nY = 2\n", []),
+        ("x = 1\n\n# The sum.\n\nY = 2\n", []),
+    ],
+)
+def test_a_banner_stands_alone(text: str, found: list[str]) -> None:
+    assert _banners(text) == found
 
 
 def test_no_folder_holds_more_than_can_be_seen_at_once() -> None:
