@@ -105,7 +105,15 @@ def test_the_installer_is_that_of_this_python(installed: Path, tmp_path: Path, m
     assert install_command([], "train") == f"pip install {end}"
     monkeypatch.setattr(sys, "executable", f"{tmp_path}/python")
     monkeypatch.setenv("PATH", str(tmp_path))
-    for first_line, command in ((f"#!{tmp_path}/python", "pip"), ("#!/before/python", f"{tmp_path}/python -m pip")):
+    moved = f"{tmp_path}/python -m pip"
+    quoted = f"#!/bin/sh\n'''exec' \"{tmp_path}/python\" \"$0\""
+    lines = {
+        f"#!{tmp_path}/python": "pip",
+        quoted: "pip",
+        "#!/before/python": moved,
+        f"#!/before{tmp_path}/python": moved,
+    }
+    for first_line, command in lines.items():
         (tmp_path / "pip").write_text(f"{first_line}\nimport pip\n")
         (tmp_path / "pip").chmod(0o755)
         assert install_command([], "train") == f"{command} install {end}"

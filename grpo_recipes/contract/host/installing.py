@@ -46,7 +46,9 @@ def _installer() -> str:
     if by_name is None or os.path.dirname(by_name) != folder:
         return f"{python} -m pip install"
     # The script of an environment that was moved still names the old Python.
-    return "pip install" if folder.encode() in Path(by_name).read_bytes()[:_SHEBANG] else f"{python} -m pip install"
+    named = rb"[!\s'\"]" + re.escape(os.fsencode(folder)) + b"/"
+    is_of_this = re.search(named, Path(by_name).read_bytes()[:_SHEBANG])
+    return "pip install" if is_of_this else f"{python} -m pip install"
 
 
 def _of_the_origin(extra: str) -> list[str] | None:
