@@ -109,6 +109,18 @@ def test_a_rollout_makes_the_completions(trained: Callable[..., Trained], model:
     assert "\\n[reply] =7" in rows
 
 
+def test_a_rollout_need_not_call_what_a_shim_stands_around(
+    trained: Callable[..., Trained], model: Path, sums: Path
+) -> None:
+    turn = "completions, _ = trainer._generate_single_turn(ids, None, {}, trainer.num_generations)"
+    source = ROLLOUT.replace(turn, "completions = [[5 + place % 8] for place in range(len(ids))]")
+    plan = tool_plan(
+        model, sums, rollout=pinned("rollout", source), shims={"completion_ends": True}, arguments={"max_steps": 1}
+    )
+    run = trained(plan, user={"mine.py": source})
+    assert source != ROLLOUT and run.exit_code == 0, run.output
+
+
 @pytest.mark.parametrize("key", ["environment_class", "rollout"])
 def test_a_file_that_changed_ends_the_run(key: str, trained: Callable[..., Trained], model: Path, sums: Path) -> None:
     more = {"config": {"most": 1}} if key == "environment_class" else {}

@@ -149,8 +149,11 @@ class Seams:
         """
         of_step = self._trainer.args.gradient_accumulation_steps
         generations = math.ceil(of_step / _batches_of_generation(self._trainer.args))
+        has_rollout = getattr(self._trainer, "rollout_func", None) is not None  # in place of TRL's own turns
         for event, seam in self._seams.items():
             if event not in self._methods or not self._layers[event]:
+                continue
+            if has_rollout and seam.rate == "in each generation":
                 continue
             calls, due = self._calls[event], of_step if seam.rate == "once a micro-batch" else generations
             may_be_more = seam.rate == "in each generation" or (redraws and seam.event != "completions are made")
