@@ -193,6 +193,13 @@ def test_a_mean_of_fewer_rows_is_not_the_best() -> None:
         False,
     ]
     assert (best.step, best.since) == (1, 1)
+    best = BestEvaluation({})
+    assert best.is_better({"step": 1, **summary(some, plan)})
+    assert best.is_better({"step": 2, **summary(whole, plan)}), "of more rows, with a lower mean"
+    assert (best.step, best.since) == (2, 0)
+    few, all_rows = judged(*[(None, None), (1.0, 1.0)] * 2, (1.0, 1.0)), judged(*[(0.0, 0.0)] * 5)
+    found = cross_validated({1: few, 2: all_rows}, None, plan, 1)
+    assert found is not None and found["steps"] == [1, 2], "the odd rows are whole at step 1, the even ones are not"
 
 
 def test_a_row_has_no_rate_without_a_finite_number() -> None:

@@ -27,8 +27,8 @@ class BestEvaluation:
     def is_better(self, figures: Mapping[str, Any]) -> bool:
         """Adds an evaluation, and returns whether it is now the best one.
 
-        An evaluation with a judge's score missing is not compared, and never ends the training. One with more
-        completions without any reward is not better: its mean is over fewer rows.
+        An evaluation with a judge's score missing is not compared, and never ends the training. Of others, the one
+        with fewer completions without any reward is better, since a mean over fewer rows says less.
         """
         reward, unrewarded = figures["reward"], figures.get("without_reward", 0)
         if "without_score" in figures:
@@ -36,7 +36,7 @@ class BestEvaluation:
         if figures["step"] not in self.chosen_from:
             self.chosen_from.append(figures["step"])
         is_worse = self._reward is not None and (
-            reward is None or reward <= self._reward or unrewarded > self._unrewarded
+            reward is None or (unrewarded, -reward) >= (self._unrewarded, -self._reward)
         )
         if reward is None or is_worse:
             self.since += 1

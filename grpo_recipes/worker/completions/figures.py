@@ -98,18 +98,22 @@ def cross_validated(
 ) -> dict[str, Any] | None:
     """Returns the figures at the chosen step on rows that did not choose it, with intervals; None if the rows differ.
 
-    Each half of the rows, the even and the odd ones, is measured at the step with the highest reward on the other half.
-    evaluations: those that the step was chosen from, by step, in order. before: of the untrained policy, for "change".
+    Each half of the rows, the even and the odd ones, is measured at the step with the highest reward on the other half,
+    of those with the fewest rows without one. evaluations: those that the step was chosen from, by step, in order.
+    before: of the untrained policy, for "change".
     """
     first, *others = [[*map(_KEY, judged)] for judged in evaluations.values()]
     if any(rows != first for rows in others):
         return None
     of_steps = {step: _columns(judged, plan) for step, judged in evaluations.items()}
-    means = [{step: _mean(columns[REWARD][half::2]) for step, columns in of_steps.items()} for half in (0, 1)]
-    known = [{step: mean for step, mean in of_half.items() if mean is not None} for of_half in means]
+    halves = [{step: columns[REWARD][half::2] for step, columns in of_steps.items()} for half in (1, 0)]
+    known = [{step: mean for step, rows in half.items() if (mean := _mean(rows)) is not None} for half in halves]
     if not all(known):
         return None
-    chosen = [max(of_half, key=lambda step: of_half[step]) for of_half in reversed(known)]
+    chosen = [
+        max(means, key=lambda step: (-half[step].count(None), means[step]))
+        for half, means in zip(halves, known, strict=True)
+    ]
     names = of_steps[chosen[0]]
     columns: Columns = {
         name: [of_steps[chosen[row % 2]][name][row] for row in range(len(values))] for name, values in names.items()
