@@ -48,8 +48,9 @@ def _outcomes(folder: Path, sweep: Sweep) -> tuple[str | None, list[SweptRun]]:
     is_held_out = bool(records) and all(
         record and _evaluation_reward(record) is not None for record in records.values()
     )
+    fewest = min((_unrewarded(record) for record in records.values() if record is not None), default=0.0)
     samples = {
-        run: _evaluation_sample(folder / run.name, record)
+        run: _evaluation_sample(folder / run.name, record, fewest)
         if is_held_out
         else _training_sample(folder / run.name, record)
         for run, record in records.items()
@@ -73,11 +74,17 @@ def _evaluation_reward(record: RunRecord) -> float | None:
     return number(mapping(record.evaluation, "after"), "reward")
 
 
-def _evaluation_sample(folder: Path, record: RunRecord) -> Sample | None:
-    """None if a judge left completions without a score: the mean would be over fewer rows than those of other runs."""
+def _unrewarded(record: RunRecord) -> float:
+    return number(mapping(record.evaluation, "after"), "without_reward") or 0.0
+
+
+def _evaluation_sample(folder: Path, record: RunRecord, fewest: float) -> Sample | None:
+    """None if the mean is over fewer rows than those of other runs: a judge left completions without a score, or more
+    than the fewest of all runs have no reward.
+    """
     reward = _evaluation_reward(record)
     assert reward is not None
-    if number(mapping(record.evaluation, "after"), "without_score") is not None:
+    if "without_score" in mapping(record.evaluation, "after") or _unrewarded(record) > fewest:
         return None
     rows = _rows(folder, deciding_set(record.evaluation), number(mapping(record.evaluation, "after"), "step"))
     known = [reward for reward in rows if reward is not None]
@@ -264,5 +271,5 @@ def conclusion(comparison: SweepComparison) -> list[str]:
 
 def _state(swept: SweptRun, measure: str | None) -> str:
     if swept.status == "completed" and measure not in (None, TRAINING):
-        return "completed, with completions that have no judge's score"
+        return "completed, with completions that have no judge's score or no reward"
     return f"{swept.status}{f' {swept.because[0]}' if swept.because and swept.status == 'stopped' else ''}"

@@ -328,13 +328,23 @@ def test_the_report_has_the_runs_that_began_and_replaces_no_file_of_somebody(
     assert page.read_text() == "mine"
 
 
-def test_a_run_whose_judge_left_completions_without_a_score_is_not_compared(tmp_path: Path) -> None:
+@pytest.mark.parametrize("lacking", ["without_score", "without_reward"])
+def test_a_run_that_left_completions_without_a_score_is_not_compared(tmp_path: Path, lacking: str) -> None:
     """Its mean is of other rows: 0.95 over the half that was scored is no better than 0.9 over all."""
     folder = swept(tmp_path / "swept", {"1e-3": [0.90, 0.91], "2e-3": [0.95, 0.96]}, rows=True)
-    after = {"step": 9, "reward": 0.95, "without_score": 100}
+    after = {"step": 9, "reward": 0.95, lacking: 100}
     record(Path(folder) / "2e-3-1", status="completed", step=9, max_steps=9, evaluation={"after": after})
     assert [setting.is_best for setting in found(folder).settings] == [True, False]
     assert conclusion(found(folder)) == [
         "learning_rate=2e-3 is not compared: 1 of its 2 runs has no outcome (completed, with completions that have no"
-        " judge's score)"
+        " judge's score or no reward)"
     ]
+
+
+def test_runs_whose_rewards_leave_out_as_many_completions_are_compared(tmp_path: Path) -> None:
+    folder = swept(tmp_path / "swept", {"1e-3": [0.90, 0.91], "2e-3": [0.95, 0.96]}, rows=True)
+    for place, reward in enumerate((0.90, 0.91, 0.95, 0.96)):
+        after = {"step": 9, "reward": reward, "without_reward": 20}
+        name = f"{place // 2 + 1}e-3-{place % 2}"
+        record(Path(folder) / name, status="completed", step=9, max_steps=9, evaluation={"after": after})
+    assert all(setting.is_whole for setting in found(folder).settings)
