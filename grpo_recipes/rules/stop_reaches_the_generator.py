@@ -5,7 +5,7 @@ locate a tokenizer"), `stop` is silently ignored, and `eos_token_id` leaves padd
 goes through `generation_kwargs`; TRL counts a completion that ends there as truncated, and drops it with
 mask_truncated_completions. The shim `completion_ends` ends each row of a generation at its stop, on every backend, and
 makes the mask, the lengths and the share of truncated completions end there too. With mask_truncated_completions it is
-there without a stop: since 0.26, TRL trains a truncated completion whose last token is a PAD that the policy wrote. A
+there without a stop: since 0.24, TRL trains a truncated completion whose last token is a PAD that the policy wrote. A
 stop string that is an added token is also passed to vLLM by its id, since a vLLM whose tokenizer lacks the token never
 sees its text. Releases without generation_kwargs cannot pass a stop to vLLM, and continuous batches of transformers do
 not support stops.
@@ -64,7 +64,7 @@ def check(context: Context) -> Iterator[Finding]:
 
 def _trains_written_pads(context: Context) -> bool:
     version = context.stack.version("trl")
-    return version is None or not is_within(version, "<0.26")
+    return version is None or not is_within(version, "<0.24")
 
 
 def _beside_vllm(context: Context, key: str) -> Finding:

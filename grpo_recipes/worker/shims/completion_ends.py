@@ -4,7 +4,7 @@ Defect: with transformers, TRL does not support stops. It passes no tokenizer to
 it recognizes only the tokenizer's end token (since 1.14.2 also those that the model declares). Padding after any
 other end is trained as if the policy had written it, lengths are too large, and the completion counts as truncated.
 vLLM ends the completion at the stop; TRL still counts it as truncated, and drops it with mask_truncated_completions. If
-vLLM's tokenizer lacks the token, it never sees the stop's text. Since trl 0.26, a completion that is cut after a PAD
+vLLM's tokenizer lacks the token, it never sees the stop's text. Since trl 0.24, a completion that is cut after a PAD
 that the policy wrote counts as ended, and mask_truncated_completions trains it.
 Seen: every release from trl 0.14.0 to 1.16.0; with vLLM run on 1.16.0, read in the source of the others.
 Remove when: TRL takes stop strings and stop ids, and masks after them.
