@@ -108,6 +108,31 @@ def test_a_pad_that_was_written_last_is_truncated(
     assert ("a generated PAD last" in proofs["PRF008"]) == (not shims), proofs["PRF008"]
 
 
+def test_a_turn_that_trl_cuts_after_a_pad_is_truncated(make_plan: Callable[..., Changes], tmp_path: Path) -> None:
+    """TRL cuts the turn after a tool's reply to the length that is left, and looks at its last token then."""
+    from grpo_recipes.worker._shared.planned import read_plan
+    from grpo_recipes.worker.data.dataset import prepare_rows
+    from grpo_recipes.worker.ends.ends import Ends
+    from grpo_recipes.worker.model.build_trainer import build_trainer, training_arguments
+    from grpo_recipes.worker.shims.completion_ends import end_completions
+
+    def reward(completion_ids: list[list[int]], **_: Any) -> list[float]:
+        return [float(ids.count(0)) for ids in completion_ids]
+
+    (tmp_path / "plan.json").write_text(json.dumps(make_plan()))
+    plan = read_plan(tmp_path)
+    rows = prepare_rows(plan.data, "dataset", tmp_path / "cache", 0)
+    trainer = build_trainer(plan, training_arguments(plan, tmp_path), rows, [reward], tmp_path)
+    written = [[4, 0, 6, 0], [4, 0, STOP_ID, 7]]
+    trainer.seams.change("turn is generated", "redrawn groups", lambda *_, **__: (written, None))
+    end_completions(trainer, Ends(END_TOKENS, (), trainer.processing_class))
+    turns, _ = trainer.seams.whole("turn is generated")([[3], [3]], None, {})
+    is_truncated = [[row[count - 1] not in (2, 0) for count in range(2, len(row) + 1)] for row in turns]
+    assert is_truncated == [[True, True, True], [True, False]], "the stop alone is an end"
+    judged = trainer.seams.whole("rewards are given")([{}, {}], ["", ""], ["", ""], turns)
+    assert judged.flatten().tolist() == [2.0, 1.0], "a reward gets plain tokens"
+
+
 def test_a_stop_ends_with_the_token_that_completes_it(tiny_model: Path) -> None:
     from transformers import AutoTokenizer
 

@@ -75,13 +75,17 @@ def _cut_lists(trainer: Any, ends: Ends) -> None:
             answer[index + 1] = [row[:count] for row, count in zip(answer[index + 1], counts, strict=True)]
         return tuple(answer)
 
+    def judge_plain(judge: Callable[..., Any], inputs: Any, prompts: Any, completions: Any, ids: Any) -> Any:
+        return judge(inputs, prompts, completions, [[*map(int, row)] for row in ids])
+
     trainer.seams.change("turn is generated", "ends", generate_and_cut)
+    trainer.seams.change("rewards are given", "plain tokens", judge_plain)
 
 
 def _cut(ids: list[int], count: int | None, end: int, pad: int) -> list[int]:
-    if count is not None:
-        return [*ids[: count - 1], LastToken(ids[count - 1], end)]
-    return [*ids[:-1], WrittenPad(pad, None)] if ids and ids[-1] == pad else list(ids)
+    # TRL cuts a turn that follows a tool once more, so that any PAD can become its last token.
+    written = [WrittenPad(pad, None) if token == pad else token for token in ids[:count]]
+    return written if count is None else [*written[:-1], LastToken(ids[count - 1], end)]
 
 
 class _Token(int):
@@ -112,7 +116,7 @@ class LastToken(_Token):
 
 
 class WrittenPad(_Token):
-    """A PAD that the policy wrote where its completion was cut. It equals no token, since TRL takes PAD for an end."""
+    """A PAD that the policy wrote before any end. It equals no token, since TRL takes PAD for an end."""
 
     def __eq__(self, other: object) -> bool:
         return False

@@ -36,6 +36,7 @@ ORDER: dict[str, tuple[tuple[str, str], ...]] = {
     "tools are called": (("tools", "seeds the calls of an evaluation"),),
     "rewards are given": (
         ("redrawn groups", "ends a pass once it has rewards, or gives those that are kept"),
+        ("plain tokens", "hands rewards tokens that equal each other"),
         ("phase", "times TRL's own method"),
     ),
     "tokens are scored": (
