@@ -24,6 +24,7 @@ LEAST_ALIKE, MOST_ALIKE = 0.1, 0.5
 """The assumed range of the correlation between consecutive steps; real runs have 0 to 0.4."""
 OF_TRAINING = ("reward", MEAN_LENGTH, ENTROPY, KL, GROUPS_WITHOUT_VARIANCE)
 REWARDS = "rewards/"
+WITHOUT = "without"
 BEST = 0.995
 """The share of right rows above which nothing is left to gain."""
 ROUNDED = 1e-6
@@ -130,14 +131,17 @@ def evaluation_text(event: Mapping[str, object]) -> str:
         each = "" if samples is None else f", {samples:.0f} completions each"
         has_intervals = any(interval is not None for _, _, interval in figures)
         level = number(mapping(event, "intervals"), "level") if has_intervals else None
-        missing = number(event, "without_score")
-        if missing is not None:
-            each += f", {missing:.0f} completion{'s' * (missing != 1)} without a judge's score, so not compared"
-        unrewarded = number(event, "without_reward")
-        if unrewarded is not None:
-            each += f", {unrewarded:.0f} completion{'s' * (unrewarded != 1)} without any reward, so not counted"
+        each += left_out_text(event)
         parts.append(f"({rows:.0f} rows{each}{'' if level is None else f', {level:.0%} intervals'})")
     return "  ".join(parts)
+
+
+def left_out_text(event: Mapping[str, object]) -> str:
+    """What the means of an evaluation leave out: ", 3 completions without any reward, so not counted"; or ""."""
+    ends = {"without_score": " a judge's score, so not compared", "without_reward": " any reward, so not counted"}
+    counts = [(number(event, key), end) for key, end in ends.items()]
+    counts += [(number(mapping(event, WITHOUT), name), f" {name}") for name in mapping(event, WITHOUT)]
+    return "".join(f", {count:.0f} completion{'s' * (count != 1)} without{end}" for count, end in counts if count)
 
 
 def of_set(event: Mapping[str, object], before: str = " ") -> str:
@@ -182,6 +186,8 @@ def _ends(interval: object) -> tuple[float, float] | None:
 
 def is_at_best(evaluation: Mapping[str, object]) -> bool:
     """Whether an evaluation leaves nothing to gain: all completions pass, or every reward of each row is 1."""
+    if left_out_text(evaluation):
+        return False
     if (passed := number(mapping(evaluation, "pass_at"), "1")) is not None:
         return passed >= BEST
     # A mean of 1 means that all are right only if no row has more or less.

@@ -37,8 +37,9 @@ class RunRecord:
     "cross_validated": figures on rows that did not choose the step, "ended_early": {"step", "max_steps", "because"}};
     of several sets that of the one that decides, with "others": {name: the same}, and figures have "set": the name.
     Figures: {"step", "count" of rows, "without_score": completions to which a judge gave none, "without_reward": those
-    without any, "greedy", "reward", "rewards", "pass_at", "intervals": [low, high] of each and how they were made,
-    "change": since step 0, "change_since_warm_start", with intervals}.
+    without any, "without": by reward, those of the others that lack it, "greedy", "reward", "rewards", "pass_at",
+    "intervals": [low, high] of each and how they were made, "change": since step 0, "change_since_warm_start", with
+    intervals}.
     vllm_server: {"restarts"}: each with time, step and how the server died; None without a server.
     metrics: figures of the whole run. trend: {"first", "last", "error", "steps"} of each figure; see run_verdict.py.
     final, checkpoint: folders, relative to the run folder or absolute. final_step: the step whose weights are in final,

@@ -19,6 +19,7 @@ from grpo_recipes.contract.metrics import (
     figures_of,
     is_at_best,
     is_mean_of_reward,
+    left_out_text,
     mapping,
     mappings,
     missing_rewards,
@@ -129,17 +130,19 @@ def _of_set(record: RunRecord, on: str, known: Mapping[str, object], *, decides:
             change for change in changes.values() if change.way and (change.name == "reward" or not (rose and fell))
         )
         main = next(moved, main)
+    left_out = [text.removeprefix(", ")] if (text := left_out_text(now)) else []
     if main.way < 0:
-        lines = [f"{reward.name} rose by {reward.by:.3g}" for reward in rose]
+        lines = [*left_out, *(f"{reward.name} rose by {reward.by:.3g}" for reward in rose)]
         fix = f"look at the completions in grpo-run report RUNDIR; {_nearer(record)}"
         yield RunVerdict("VRD003", "warning", f"worse than before{on}: {main.text}", tuple(lines), fix)
     elif main.way > 0:
-        yield RunVerdict("VRD001", "good", f"better than before{on}: {main.text}", tuple(_choice(known)) * is_chosen)
+        lines = [*left_out, *(_choice(known) if is_chosen else ())]
+        yield RunVerdict("VRD001", "good", f"better than before{on}: {main.text}", tuple(lines))
     elif decides and is_at_best(before):
         text = f"already at its best before training{on}: {right_text(before)} were right"
         yield RunVerdict("VRD004", "warning", text, (), "train and evaluate on rows that the model cannot answer yet")
     elif decides:
-        doubts = [f"fewer than {LEAST_ROWS} rows cannot show a change"] if is_few else []
+        doubts = [*left_out, *([f"fewer than {LEAST_ROWS} rows cannot show a change"] if is_few else [])]
         doubts += [f"the step was chosen by these rows: {wider:.2g} times this interval must exclude 0"] * is_chosen
         yield _verdict_without_change(record, on, main, doubts)
     if rose and fell:

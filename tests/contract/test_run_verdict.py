@@ -447,6 +447,14 @@ def test_what_was_held_out_is_not_denied(evaluation: dict[str, Any], lacks: str)
     assert one.text == f"training reward up: reward 0.2456 -> 0.5544 (means of 10 steps), {lacks}"
 
 
+@pytest.mark.parametrize("ends", [FELL, ROSE, STAYED])
+def test_a_change_says_what_its_means_leave_out(ends: Any) -> None:
+    evaluation = held_out(*ends)
+    evaluation["after"] |= {"without_reward": 3, "without": {"solved": 1}}
+    (one,) = verdicts(run(evaluation=evaluation))
+    assert "3 completions without any reward, so not counted, 1 completion without solved" in one.because
+
+
 def test_rows_of_which_none_changed_tell_no_size_of_change() -> None:
     (one,) = verdicts(run(evaluation=held_out(0.4, 0.4, (0.0, 0.0))))
     assert (one.id, one.because) == ("VRD002", ())

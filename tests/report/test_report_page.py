@@ -179,6 +179,7 @@ def test_held_out_figures_have_their_interval_where_there_is_one(tmp_path: Path,
             "event": "evaluation",
             "step": 40,
             "count": 9,
+            "without_reward": 2,
             "reward": 0.75,
             "rewards": {"answer": 0.75},
             "pass_at": {"4": 1.0},
@@ -188,7 +189,8 @@ def test_held_out_figures_have_their_interval_where_there_is_one(tmp_path: Path,
         },
     ]
     page = paged(made(tmp_path / "run", events=events))
-    assert "0 9 0.25 0.25" in page.text and "40 9 0.75 (0.5 to 0.875) 0.75 1" in page.text
+    left_out = "2 completions without any reward, so not counted"
+    assert "0 9 0.25 0.25" in page.text and f"40 9, {left_out} 0.75 (0.5 to 0.875) 0.75 1" in page.text
     assert "step rows reward answer pass@4" in page.text
     assert "In brackets 95 % intervals by percentile bootstrap over rows. Since step 0: reward +0.5" in page.text
     line = {"run": 0, "label": "reward", "x": [0, 40], "y": [0.25, 0.75], "low": [None, 0.5], "high": [None, 0.875]}

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from support.plans import small_plan
 
-from grpo_recipes.contract.metrics import evaluation_text
+from grpo_recipes.contract.metrics import evaluation_text, is_at_best
 from grpo_recipes.contract.plan import Evaluation, Plan, Reward
 from grpo_recipes.contract.plan_sections import Passes
 from grpo_recipes.worker.completions.figures import (
@@ -46,6 +46,7 @@ def test_one_completion_of_a_row_has_the_figures_that_it_always_had() -> None:
         "count": 3,
         "greedy": True,
         "without_reward": 1,
+        "without": {"short": 1},
         "reward": (1.25 + 0.0) / 2,
         "rewards": {"right": 0.5, "short": 0.5},
     }
@@ -58,6 +59,7 @@ def test_several_completions_are_averaged_by_row_and_counted_in_pass_at() -> Non
         "greedy": False,
         "samples": 2,
         "passes": {"reward": "right", "at_least": 1.0},
+        "without": {"short": 1},
         "reward": pytest.approx((0.75 + 0.25 + 1.5) / 3),
         "rewards": {"right": pytest.approx((0.5 + 0.25 + 1.5) / 3), "short": pytest.approx(0.5 / 3)},
         "pass_at": {"1": pytest.approx((0.5 + 0 + 1) / 3), "2": pytest.approx(2 / 3)},
@@ -200,6 +202,16 @@ def test_a_mean_of_fewer_rows_is_not_the_best() -> None:
     few, all_rows = judged(*[(None, None), (1.0, 1.0)] * 2, (1.0, 1.0)), judged(*[(0.0, 0.0)] * 5)
     found = cross_validated({1: few, 2: all_rows}, None, plan, 1)
     assert found is not None and found["steps"] == [1, 2], "the odd rows are whole at step 1, the even ones are not"
+
+
+def test_rewards_that_some_completions_lack_are_counted_by_name() -> None:
+    some = summary(judged((None, 1.0), (1.0, 1.0), (None, None)), plan_with(passes=Passes("right", 1.0), pass_at=(1,)))
+    assert (some["without_reward"], some["without"], some["pass_at"]["1"]) == (1, {"right": 1}, 1.0)
+    assert evaluation_text(some).endswith(
+        "(3 rows, 1 completion without any reward, so not counted, 1 completion without right)"
+    )
+    assert not is_at_best(some), "1.0 is of one row of three"
+    assert is_at_best(summary(judged((1.0, 1.0)), plan_with(passes=Passes("right", 1.0), pass_at=(1,))))
 
 
 def test_a_row_has_no_rate_without_a_finite_number() -> None:

@@ -103,6 +103,13 @@ def test_the_card_has_the_measures_and_no_rows_of_the_data(tmp_path: Path) -> No
     assert "| digits | 0.2500 | 0.5000 |" in card
     assert summary["evaluation"]["after"]["reward"] == 0.5
     assert "private" not in card + json.dumps(summary)
+    assert "|  | before training | after training |" in card
+
+
+def test_the_card_says_what_the_means_leave_out(tmp_path: Path) -> None:
+    after = {**EVALUATION["after"], "without_reward": 3}
+    card = (handed_over(tmp_path, evaluation={**EVALUATION, "after": after}) / "README.md").read_text()
+    assert "| before training | after training, 3 completions without any reward, so not counted |" in card
 
 
 def test_the_card_says_of_the_set_that_decides_alone_that_it_chose_the_step(tmp_path: Path) -> None:

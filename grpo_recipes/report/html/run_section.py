@@ -8,7 +8,7 @@ from typing import Any
 
 from grpo_recipes.contract.event_words import clock
 from grpo_recipes.contract.metric_names import CLIPPED_RATIO, GROUPS_WITHOUT_VARIANCE, REWARD_AS_DRAWN
-from grpo_recipes.contract.metrics import Event, change_text, figures_of, mapping, mappings, number
+from grpo_recipes.contract.metrics import Event, change_text, figures_of, left_out_text, mapping, mappings, number
 from grpo_recipes.contract.plan_sections import lineage
 from grpo_recipes.contract.run_record import (
     WARM_STEP,
@@ -184,13 +184,14 @@ def _of_set(run: ReportedRun, name: str, by_step: Mapping[float, Event], known: 
     shown = [(f"{figure(number(event, 'step'))}{', warm start' * (WARM_STEP in event)}", event) for event in events]
     shown += [(f"{figure(number(blanked, 'step'))}, grey images", blanked)] if blanked else []
     cells = [_cells(event) for _, event in shown]
+    counts = [figure(number(event, "count")) + run.plain(left_out_text(event)) for _, event in shown]
     names = list(dict.fromkeys(name for cell in cells for name in cell))[:_MOST_COLUMNS]
     return {
         "name": run.plain(name),
         "names": names,
         "rows": [
-            (step, figure(number(event, "count")), *(cell.get(name, "") for name in names))
-            for (step, event), cell in zip(shown, cells, strict=True)
+            (step, count, *(cell.get(name, "") for name in names))
+            for (step, _), count, cell in zip(shown, counts, cells, strict=True)
         ],
         "intervals": run.plain(_method(events[-1])) if events else "",
         "changed": run.plain((change_text(events[-1]) or "").replace("  ", ", ")) if events else "",

@@ -15,7 +15,7 @@ from typing import Any, cast
 from grpo_recipes.contract.files.bounded_json import parse_json, read_json
 from grpo_recipes.contract.files.folder_files import read_bytes, remove, write_whole
 from grpo_recipes.contract.metric_names import CLIPPED_RATIO, ENTROPY, KL, MEAN_LENGTH, REWARD_STD
-from grpo_recipes.contract.metrics import evaluation_text, figure, figures_of, reward_as_drawn
+from grpo_recipes.contract.metrics import evaluation_text, figure, figures_of, left_out_text, reward_as_drawn
 from grpo_recipes.contract.run_record import OTHERS, RunRecord, of_each_set, read_record, step_text
 from grpo_recipes.contract.run_verdict import verdicts
 from grpo_recipes.contract.secrets.redact import redact_value
@@ -271,7 +271,8 @@ def _table_of_set(summary: Mapping[str, Any], name: str, evaluation: Mapping[str
     if not moments:
         return []
     first, last = evaluation[moments[0]], evaluation[moments[-1]]
-    columns = {heads[moment]: _texts(evaluation[moment], ".4f") for moment in moments}
+    known = {heads[moment] + left_out_text(evaluation[moment]): evaluation[moment] for moment in moments}
+    columns = {head: _texts(figures, ".4f") for head, figures in known.items()}
     if (changed := last.get("change")) is not None:
         columns[f"change, {heads[moments[-1]]}"] = _texts(changed, "+.4f")
     names = dict.fromkeys(name for texts in columns.values() for name in texts)
@@ -280,8 +281,7 @@ def _table_of_set(summary: Mapping[str, Any], name: str, evaluation: Mapping[str
     many = f", {first['samples']} completions each" if first.get("samples") else ""
     of_set = f" of {inline(one_line(name))}" if name else ""
     parts = [f"Mean rewards on {first.get('count')} held-out rows{of_set}{many}, {how}:", table(("", *columns), rows)]
-    made = last.get("intervals")
-    if made is not None:
+    if (made := last.get("intervals")) is not None:
         parts.append(
             f"In brackets the {made['level']:.0%} interval: {made['method']}, {made['resamples']} draws of seed "
             f"{made['seed']}. It covers other rows of this kind, not a second training."

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
 
+from grpo_recipes.contract.metrics import WITHOUT
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.plan_sections import Passes
 from grpo_recipes.worker.completions.intervals import LEVEL, METHOD, RESAMPLES, intervals, pass_at
@@ -41,7 +42,7 @@ def summary(judged: list[JudgedRow], plan: Plan) -> dict[str, Any]:
 
     without_score: completions that a judge gave no score, if any; these have no total. A row's value is the mean over
     its completions. As in TRL, a completion's total skips missing rewards; without_reward: completions that have none,
-    if any, which are not counted.
+    if any, which are not counted; without: by reward, how many of the others lack it, if any.
     """
     assert plan.evaluation is not None
     how, columns = plan.evaluation, _columns(judged, plan)
@@ -51,11 +52,12 @@ def summary(judged: list[JudgedRow], plan: Plan) -> dict[str, Any]:
     if how.passes is not None:
         more["passes"] = {"reward": how.passes.reward, "at_least": how.passes.at_least}
     weights, judges = _weights(judged, plan), _judges(plan)
-    without_total = sum(_total(row, weights, judges) is None for row in judged)
-    if missing := without_score(judged, plan):
-        more["without_score"] = missing
-    if without_total > missing:
-        more["without_reward"] = without_total - missing
+    counted = [row for row in judged if _total(row, weights, judges) is not None]
+    missing = without_score(judged, plan)
+    more |= {"without_score": missing} if missing else {}
+    more |= {"without_reward": unrewarded} if (unrewarded := len(judged) - len(counted) - missing) else {}
+    lacks = {name: sum(row.rewards[name] is None for row in counted) for name in weights}
+    more |= {WITHOUT: lacking} if (lacking := {name: count for name, count in lacks.items() if count}) else {}
     means = {name: _mean(list(column)) for name, column in columns.items()}
     return {"count": rows, "greedy": how.greedy, **more, **_nest(means)}
 
