@@ -12,7 +12,7 @@ from grpo_recipes.compare.drift import DriftLine, changes_the_experiment
 from grpo_recipes.contract.findings.finding import Finding
 from grpo_recipes.contract.findings.findings_text import count_text, findings_text
 from grpo_recipes.contract.findings.wording import align_rows, one_line, shorten
-from grpo_recipes.contract.metrics import evaluation_text, figure, figures_of, mapping
+from grpo_recipes.contract.metrics import evaluation_text, figure, figures_of, left_out_text, mapping
 from grpo_recipes.contract.plan import Plan
 from grpo_recipes.contract.run_record import OTHERS, RunRecord, of_each_set
 from grpo_recipes.contract.secrets.redact import redact
@@ -151,6 +151,8 @@ def _texts(record: RunRecord) -> dict[str, str]:
             event, head = mapping(known, when), f"held out{f' {name}' if name else ''} {when}"
             if event and isinstance(event.get("intervals"), Mapping):
                 texts |= {f"{head}, {label}": figure(value, ends) for label, value, ends in figures_of(event)}
+                if left_out := left_out_text(event):
+                    texts[f"{head}, left out"] = left_out.removeprefix(", ")
             elif event:
                 texts[head] = evaluation_text(event)
     return texts
