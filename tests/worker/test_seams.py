@@ -73,6 +73,11 @@ CHANGED = {
         '"completions/cut_ratio"',
         "figure completions/clipped_ratio",
     ),
+    "other-figures-of-single-rewards": (
+        r'f"rewards/',
+        'f"reward_functions/',
+        "figures of single rewards",
+    ),
     "another-figure-of-the-loss": (
         r'\["entropy"\]',
         '["policy_entropy"]',

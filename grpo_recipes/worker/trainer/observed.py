@@ -18,6 +18,7 @@ from typing import Any
 from trl import GRPOTrainer
 
 from grpo_recipes.contract.metric_names import CLIPPED_RATIO, MEAN_LENGTH, REWARD, REWARD_STD
+from grpo_recipes.contract.metrics import REWARDS
 from grpo_recipes.contract.seams import FIGURES, HABITS, OF_TOOLS, SEAMS, VALUES, Seam, is_in, seams_of
 from grpo_recipes.worker._shared.library import micro_batches_per_generation, vllm_client, vllm_engine
 from grpo_recipes.worker._shared.replacing import Refused, refuse_unknown_member, replace
@@ -163,6 +164,8 @@ class Seams:
             for name in OF_TOOLS:
                 self.value(name)
         self.refuse_without(REWARD, REWARD_STD, MEAN_LENGTH, CLIPPED_RATIO)
+        if not any(name.startswith(REWARDS) for name in self.figures()):
+            raise _refused("figures of single rewards", f"the first step logged none that begins with {REWARDS}")
 
     def _attach(self, event: str) -> None:
         """Checks the member of an event, and puts the layers around it if its owner is not the trainer."""
