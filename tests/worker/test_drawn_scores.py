@@ -69,3 +69,16 @@ def test_passes_that_do_not_fit_the_tokens_have_no_scores() -> None:
     steps, drawn = steps_of([[0, 1, 2]])
     assert steps.scores_of(drawn.flip(1)) is None  # type: ignore[attr-defined]
     assert steps.scores_of(drawn.repeat(1, 2)) is None  # type: ignore[attr-defined]
+
+
+def test_the_longest_completions_are_compared() -> None:
+    """A model that loses its cache draws the first token rightly, and may end with it."""
+    import torch
+
+    from grpo_recipes.worker.vllm.sampled import SAMPLED, some_rows
+
+    lengths = torch.tensor([1, 3, 0, 4, 1])
+    mask = (torch.arange(4) < lengths[:, None]).long()
+    prompts = {"prompt_ids": torch.ones(5, 2, dtype=torch.long), "prompt_mask": torch.ones(5, 2, dtype=torch.long)}
+    inputs = {**prompts, "completion_ids": mask, "completion_mask": mask, SAMPLED: torch.zeros(5, 4)}
+    assert [len(row.completion) for row in some_rows(inputs, 0, most=2)] == [4, 3]

@@ -249,16 +249,18 @@ class SamplerWitness:
 
 
 def some_rows(inputs: Any, min_tokens: int, trainer: Any = None, most: int = ROWS) -> list[SampledCompletion]:
-    """Returns the first trained completions of a micro-batch, unpadded and cut to their first tokens.
+    """Returns the longest trained completions of a micro-batch, unpadded and cut to their first tokens.
 
-    Every process returns equally many; untrained ones fill up if too few are trained. With tools, those with the most
-    turns come first; replies are included but not compared. trainer: splits a micro-batch's images by row.
+    Only later tokens show a fault of the steps after the first one. Every process returns equally many; untrained ones
+    fill up if too few are trained. With tools, those with the most turns come first; replies are included but not
+    compared. trainer: splits a micro-batch's images by row.
     """
     shown = images_by_row(trainer, inputs) if "pixel_values" in inputs else None
     masks = inputs["completion_mask"].tolist()
     ours = (inputs["completion_mask"] * inputs["tool_mask"]).tolist() if "tool_mask" in inputs else masks
     longest = TOKENS_OF_TURNS if "tool_mask" in inputs else TOKENS
-    places = sorted(range(len(masks)), key=lambda row: -_turns(ours[row][:longest]))[:most]
+    sizes = [(_turns(own[:longest]), sum(own[:longest])) for own in ours]
+    places = sorted(range(len(masks)), key=sizes.__getitem__, reverse=True)[:most]
     completions = []
     for row in places:
         length = min(sum(masks[row]), longest)
