@@ -42,7 +42,8 @@ def end_completions(trainer: Any, ends: Ends) -> str:
 
 
 def _generate_until(trainer: Any, ends: Ends) -> None:
-    trainer.generation_config.eos_token_id = list(ends.tokens)
+    # Continuous batching of transformers 4 compares with a number.
+    trainer.generation_config.eos_token_id = list(ends.tokens) if len(ends.tokens) > 1 else ends.tokens[0]
     if not ends.texts:
         return
 
