@@ -274,5 +274,5 @@ def test_a_reward_that_almost_no_held_out_row_earns_is_noted_by_its_name() -> No
         alarm = of_evaluation(judged, plan, "")
         return None if alarm is None else alarm.finding.message
 
-    assert note(0.0) == "0 of the 20 held-out rows earn anything from right, unless it only takes away"
+    assert note(0.0) == "0 of the 20 held-out rows earn anything from right, as expected only of a penalty"
     assert note(0.5) is None

@@ -71,7 +71,7 @@ def of_evaluation(judged: Sequence[Any], plan: Plan, name: str) -> Alarm | None:
         return alarm
     for reward in plan.rewards if len(plan.rewards) > 1 else ():
         scored = [row for row in judged if row.rewards.get(reward.name) is not None]
-        message = f"of {of} earn anything from {reward.name}, unless it only takes away"
+        message = f"of {of} earn anything from {reward.name}, as expected only of a penalty"
         alarm = _of_values(scored, [row.rewards[reward.name] for row in scored], message)
         if alarm is not None and reward.weight > 0 and planned_range(reward)[1] > 0:
             return alarm

@@ -27,5 +27,5 @@ def check(inputs: Seen) -> Iterator[Finding]:
     if different:
         yield warning(OTHER, ("dataset", "path"), because=tuple(dict.fromkeys(different)), fix=FIX)
     elif len(known) > 1:
-        because = "their samples, sampling, rewards or data differ; unless only the data do, their rates are not alike"
+        because = "their samples, sampling, rewards or data differ, and rates of different settings cannot be compared"
         yield warning(f"the rows are of {len(known)} different profiles", ("dataset", "path"), because=because, fix=FIX)
