@@ -2,6 +2,8 @@
 
 import functools
 import gc
+import tempfile
+from pathlib import Path
 
 
 def import_libraries() -> None:
@@ -23,5 +25,31 @@ def import_libraries() -> None:
     # accelerate reads a package's metadata again at each call, several times in a step.
     imports._is_package_available = functools.cache(imports._is_package_available)
     torch.set_num_threads(1)
+    with tempfile.TemporaryDirectory() as folder:
+        _load_and_generate(Path(folder))
     gc.collect()
     gc.freeze()
+
+
+def _load_and_generate(folder: Path) -> None:
+    """Does once what each training does first: a quarter of a short one is what the libraries keep of this."""
+    import datasets
+    import torch
+    import tqdm
+    import transformers.core_model_loading
+    from transformers import AutoModelForCausalLM, AutoProcessor
+
+    from support.tiny_models import write_tiny_model
+
+    # Without threads of Python, whose locks a fork would inherit. In a fork, two threads that load a model must not
+    # make torch's pool of threads together.
+    tqdm.tqdm.monitor_interval, transformers.core_model_loading.GLOBAL_WORKERS = 0, 1
+    state = torch.get_rng_state()
+    write_tiny_model(folder)
+    tokenizer, model = AutoProcessor.from_pretrained(folder), AutoModelForCausalLM.from_pretrained(folder)
+    asked = tokenizer.apply_chat_template([{"role": "user", "content": "1"}], return_tensors="pt", return_dict=True)
+    model.generate(**asked, max_new_tokens=1, do_sample=True)
+    rows = folder / "rows.jsonl"
+    rows.write_text('{"question": "1+1="}\n')
+    datasets.load_dataset("json", data_files=str(rows), split="train", cache_dir=str(folder)).map(dict)
+    torch.set_rng_state(state)

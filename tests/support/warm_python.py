@@ -223,9 +223,8 @@ def _run(request: dict[str, Any], files: list[int]) -> None:
     try:
         _enter(files.pop())
         _settle(request, files)
-        # torch makes its pool of threads anew after a fork, which two threads that load a model must not do together.
+        # torch makes its pool of threads anew after a fork.
         sys.modules["torch"].set_num_threads(sys.modules["torch"].get_num_threads())
-        sys.modules["transformers.core_model_loading"].GLOBAL_WORKERS = 1  # type: ignore[attr-defined]
         code = _exit_code(request["words"])
     except BaseException:
         traceback.print_exc()
