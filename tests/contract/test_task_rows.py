@@ -5,6 +5,7 @@ import os
 import sys
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -22,6 +23,18 @@ def spec(*tasks: Any, size: int = 12, seed: int = 1, **more: Any) -> dict[str, A
     return {"tasks": listed, "size": size, "seed": seed, **more}
 
 
+@pytest.fixture
+def in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Makes the rows without another process, whose import of the package takes longer than all rows."""
+
+    def run(words: list[str], *, input: str, **_: Any) -> SimpleNamespace:
+        return SimpleNamespace(stdout=json.dumps(task_rows._answer(json.loads(input))), stderr="", returncode=0)
+
+    monkeypatch.setattr(task_rows, "subprocess", SimpleNamespace(run=run, TimeoutExpired=TimeoutError))
+    task_rows._make_in_process.cache_clear()
+
+
+@pytest.mark.usefixtures("in_this_process")
 def test_rows_are_those_of_the_package_with_that_seed() -> None:
     from reasoning_gym import create_dataset
 
@@ -49,6 +62,7 @@ def test_another_process_makes_the_same_rows(monkeypatch: pytest.MonkeyPatch) ->
     assert made[0].sha256 == made[1].sha256
 
 
+@pytest.mark.usefixtures("in_this_process")
 def test_a_composite_draws_tasks_by_their_weights() -> None:
     made = make_rows(spec(("chain_sum", 3, {}), ("leg_counting", 1, {"max_animals": 3}), size=200))
     counted = Counter(row["task"] for row in made.rows)
@@ -58,6 +72,7 @@ def test_a_composite_draws_tasks_by_their_weights() -> None:
     assert set(made.scorers) == {"chain_sum", "leg_counting"}
 
 
+@pytest.mark.usefixtures("in_this_process")
 def test_held_out_rows_have_no_question_that_is_trained_on() -> None:
     from reasoning_gym import create_dataset
 
@@ -70,6 +85,7 @@ def test_held_out_rows_have_no_question_that_is_trained_on() -> None:
     assert not {row["question"] for row in held_out.rows} & trained
 
 
+@pytest.mark.usefixtures("in_this_process")
 def test_the_next_seed_is_no_held_out_set_and_ours_is() -> None:
     """The package's row i of seed s is row i - 1 of seed s + 1."""
     from reasoning_gym import create_dataset
@@ -79,6 +95,7 @@ def test_the_next_seed_is_no_held_out_set_and_ours_is() -> None:
     assert make_rows(spec("chain_sum", size=40, seed=2, not_in=spec("chain_sum", size=40))).left_out == 0
 
 
+@pytest.mark.usefixtures("in_this_process")
 def test_what_the_package_refuses_is_named() -> None:
     with pytest.raises(NotMade, match="chain_sum: AssertionError: max_terms must be >= min_terms"):
         make_rows(spec(("chain_sum", 1, {"min_terms": 9})))
@@ -90,24 +107,17 @@ def test_what_the_package_refuses_is_named() -> None:
 
 
 def test_a_package_that_is_not_there_is_named_with_its_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "reasoning_gym.py").write_text("raise ImportError('no module')\n")
+    """It is looked for in its own process; in this one it would bring matplotlib along."""
+    noted = f"import os\nopen({str(tmp_path / 'pid')!r}, 'w').write(str(os.getpid()))\nraise ImportError('no module')\n"
+    (tmp_path / "reasoning_gym.py").write_text(noted)
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
+    monkeypatch.syspath_prepend(tmp_path)
+    for name in [name for name in sys.modules if name.partition(".")[0] == "reasoning_gym"]:
+        monkeypatch.delitem(sys.modules, name)
     task_rows._make_in_process.cache_clear()
     with pytest.raises(NotInstalled, match=r"pip install -e '?/.*\[reasoning-gym\]"):
         make_rows(spec("chain_sum", seed=99))
-
-
-def test_the_package_is_not_imported_here() -> None:
-    """Its own process has it; here it would bring matplotlib along."""
-    code = (
-        "import sys, json; from grpo_recipes.contract.tasks.task_rows import make_rows;"
-        f"make_rows(json.loads({json.dumps(json.dumps(spec('chain_sum')))}));"
-        "print(sorted({'reasoning_gym', 'matplotlib', 'numpy'} & set(sys.modules)))"
-    )
-    import subprocess
-
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
+    assert (tmp_path / "pid").read_text() != str(os.getpid())
 
 
 @pytest.mark.parametrize(
