@@ -12,7 +12,7 @@ from grpo_recipes.facts.classified import classified_fields
 from grpo_recipes.resolve.planning.build_plan import OF_THE_CHOICE, kind_of
 from grpo_recipes.resolve.rename import target_key
 from grpo_recipes.rules.catalog import rules
-from grpo_recipes.schemas.export import field_docs, recipe_schema
+from grpo_recipes.schemas import export
 from grpo_recipes.schemas.models import section_model, sections
 from grpo_recipes.schemas.section import fields_by_key, is_required_key
 
@@ -117,6 +117,11 @@ Any other field of GRPOConfig, by its own name. Its type and values are checked 
 key above, or that grpo-run sets, is an error that names the right place. The table lists the fields that can be used
 here with the format's default; without one, the installed release decides. `grpo-run explain NAME` has a page for each.
 """
+
+
+# The page asks for the schema and the texts of a model once per key.
+recipe_schema = cache(export.recipe_schema)
+field_docs = cache(export.field_docs)
 
 
 def section_examples() -> dict[str, str]:
