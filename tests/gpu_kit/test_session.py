@@ -1,10 +1,12 @@
 """Stages run in processes of their own, within their limits, and leave nothing behind."""
 
 import os
+import shlex
 import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -39,19 +41,30 @@ def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Session:
     return Session(tmp_path / "work", tmp_path / "out")
 
 
+@pytest.fixture
+def endless(session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Session:
+    """Its trainings have no end, and cost nothing."""
+    python = tmp_path / "python"
+    own = shlex.quote(sys.executable)
+    python.write_text(f'#!/bin/sh\ncase $3 in lora | qlora) exec sleep 600 ;; esac\nexec {own} "$@"\n')
+    python.chmod(0o755)
+    monkeypatch.setattr(sessions, "sys", SimpleNamespace(executable=str(python)))
+    return session
+
+
 def test_a_stage_that_takes_too_long_is_ended_and_the_next_one_runs(
-    session: Session, monkeypatch: pytest.MonkeyPatch
+    endless: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sessions.STAGES, "lora", STAGES["lora"]._replace(limit_s=1))  # type: ignore[index]
     results, lines = Results("cpu", [{}]), []
-    run_stages(session, results, ["lora", "doctor"], LONG_S, lines.append)
-    assert {name: one.status for name, one in results.stages.items()} == {"lora": "late", "doctor": "passed"}
+    run_stages(endless, results, ["lora", "releases"], LONG_S, lines.append)
+    assert {name: one.status for name, one in results.stages.items()} == {"lora": "late", "releases": "left out"}
     assert "ended after 1 s" in lines[0]
-    assert read_results(session.file) == results
+    assert read_results(endless.file) == results
 
 
 def test_the_figures_of_a_running_stage_are_written_meanwhile(
-    session: Session, monkeypatch: pytest.MonkeyPatch
+    endless: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """So a command that is killed, which nothing can catch, leaves them; a passed result of an earlier one stays."""
     monkeypatch.setattr(sessions, "RECORD_S", 0.2)
@@ -65,16 +78,16 @@ def test_the_figures_of_a_running_stage_are_written_meanwhile(
             Results.write(self, path)
 
     results = Watched("cpu", [{}], {"qlora": Result("passed", date="2026-11-26")})
-    run_stages(session, results, ["lora", "qlora"], LONG_S, lambda line: None)
+    run_stages(endless, results, ["lora", "qlora"], LONG_S, lambda line: None)
     assert written[0] == {"qlora": "passed", "lora": "cut off"}
     assert {"qlora": "passed", "lora": "late"} in written
     assert written[-1] == {"qlora": "late", "lora": "late"}
 
 
-def test_a_stage_that_the_command_ends_is_cut_off(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stage_that_the_command_ends_is_cut_off(endless: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sessions, "LEAST_S", 1)
     results = Results("cpu", [{}])
-    run_stages(session, results, ["lora"], 2, lambda line: None)
+    run_stages(endless, results, ["lora"], 2, lambda line: None)
     assert (results.stages["lora"].status, results.stages["lora"].reason) == ("cut off", "ended after 2 s")
 
 
@@ -89,13 +102,14 @@ def test_a_stage_that_fails_says_why_and_does_not_stop_the_rest(session: Session
     results = Results("cpu", [{}])
     (session.work / "models").mkdir(parents=True)
     (session.work / "models" / "tiny").write_text("no model")  # where a folder belongs
-    run_stages(session, results, ["lora", "doctor"], LONG_S, lambda line: None)
+    run_stages(session, results, ["lora", "releases"], LONG_S, lambda line: None)
     assert results.stages["lora"].status == "failed"
     assert "run-lora: exit 2" in results.stages["lora"].reason
-    assert results.stages["doctor"].status == "passed"
+    assert results.stages["releases"].status == "left out"
 
 
-def test_what_a_stage_has_started_ends_with_it() -> None:
+def test_what_a_stage_has_started_ends_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sessions, "_END_S", 1)  # of patience, for a program that has none
     words = [sys.executable, "-c", "import signal, time; signal.signal(15, signal.SIG_IGN); time.sleep(600)"]
     with subprocess.Popen(words, env={**os.environ, sessions.MARK: "here"}, start_new_session=True) as process:
         time.sleep(0.2)
