@@ -69,6 +69,7 @@ def test_only_what_every_completion_raises_is_a_mistake(
     assert bool([*rewards_catch_no_mistakes.check(seen)]) == is_named
 
 
+@pytest.mark.stack
 def test_a_reward_that_catches_its_own_mistake_is_named(
     tmp_path: Path, sums: Path, preflight: Callable[..., Answer]
 ) -> None:
