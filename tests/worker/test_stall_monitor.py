@@ -137,8 +137,12 @@ def test_nor_has_one_of_a_job_that_is_suspended_as_a_whole(
 
 @pytest.mark.parametrize(
     ("does", "rank"),
-    [(BLOCKED, 0), (BLOCKED, 1), (HELD, 0), ("time.sleep(600)", 0)],
-    ids=["held", "held, another rank", "backtracks", "waits"],
+    [
+        pytest.param(BLOCKED, 0, id="held"),
+        pytest.param(BLOCKED, 1, id="held, another rank"),
+        pytest.param(HELD, 0, id="backtracks", marks=pytest.mark.long),
+        pytest.param("time.sleep(600)", 0, id="waits"),
+    ],
 )
 @pytest.mark.processes
 def test_a_process_that_hangs_is_ended_with_its_stacks(
