@@ -1,5 +1,6 @@
 """A judge: what it is asked, how its answer becomes a reward, and what happens where it gives none."""
 
+import functools
 import json
 import multiprocessing
 import socket
@@ -18,6 +19,8 @@ from worker_runs import Changes, events, planned_data, planned_reward, train
 from grpo_recipes.contract.files.regular_file import file_sha256
 from grpo_recipes.contract.plan import Reward
 from grpo_recipes.worker._shared.replacing import Refused
+from grpo_recipes.worker.data.limits import limit_block
+from grpo_recipes.worker.user_code import judge
 from grpo_recipes.worker.user_code.judge import Judge
 
 KEY = "sk-judge-0123456789abcdefghij"
@@ -427,6 +430,13 @@ def test_no_key_is_sent_without_a_variable() -> None:
     assert served.keys == [None, None]
 
 
+@pytest.fixture
+def short_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ends what takes too long sooner than the two seconds of limit_block, which test_templates.py waits for."""
+    monkeypatch.setattr(judge, "limit_block", functools.partial(limit_block, 0.2))
+
+
+@pytest.mark.usefixtures("short_limit")
 @pytest.mark.parametrize(
     ("template", "level", "why"),
     [
@@ -449,6 +459,7 @@ def test_a_row_that_cannot_fill_the_prompt_stops_the_run(template: str, level: s
     assert served.asked == []
 
 
+@pytest.mark.usefixtures("short_limit")
 def test_a_pattern_that_takes_too_long_is_refused() -> None:
     with endpoint(lambda body: "a" * 40 + "!") as served, pytest.raises(Refused, match="score exceeds its limits"):
         scores(served.url, score="^(a+)+$")
