@@ -7,7 +7,7 @@ import sys
 import textwrap
 from pathlib import Path
 
-from support.archives import replace_module
+from support.archives import add_bytecode, replace_module
 from support.plans import small_plan
 
 from grpo_recipes.contract.plan import Plan
@@ -100,6 +100,7 @@ def served_run(folder: Path, trainer: str, *words: str, world: World | None = No
     )
     planned = dataclasses.replace(planned_server(*program, *words), **server)  # type: ignore[arg-type]
     write_run_folder(plan_with_server(world or World("local", 1, 1, "cpu", "single"), planned), str(folder), "")
+    add_bytecode(folder)
     (folder / "worker" / "train.py").write_text(TRAINER + trainer)
     (folder / "train.sh").write_text(TRAIN_SH)
     return folder
