@@ -151,12 +151,12 @@ def test_files_of_others_stay_and_no_process_is_started(tmp_path: Path) -> None:
     assert (kept.read_text(), os.listdir(tmp_path)) == ("mine", ["kept"])
 
 
-@pytest.mark.parametrize("tests", [TESTS, CASES], ids=["statements", "inputs"])
+@pytest.mark.parametrize("tests", [TESTS[:1], CASES], ids=["statements", "inputs"])
 def test_endless_huge_and_talkative_code_ends(tests: object) -> None:
     right = SUM if tests is CASES else RIGHT
     endless, huge, talkative = "while True: pass\n", "x = [0] * 10**10\n", "print('x' * 10**7)\n"
     small = judged(endless + right, huge + right, talkative + right, tests=tests, cpu_seconds=1)
-    assert small == [0.0, 0.0, 1.0 if tests is TESTS else 0.0]
+    assert small == [0.0, 0.0, 0.0 if tests is CASES else 1.0]
     assert judged("x = bytearray(200 << 20)\n" + right, right, tests=tests, memory_mb=128) == [0.0, 1.0]
 
 

@@ -42,7 +42,7 @@ KINDS: dict[str, tuple[Draw, float, dict[int, tuple[float, float]]]] = {
         {20: (0.90, 0.97), 100: (0.91, 0.985)},
     ),
 }
-TRIALS, DRAWS = 200, 400
+TRIALS, DRAWS = 200, 200
 
 
 @pytest.mark.slow
