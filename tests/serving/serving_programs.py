@@ -7,7 +7,7 @@ import sys
 import textwrap
 from pathlib import Path
 
-from support.archives import add_bytecode, replace_module
+from support.archives import add_bytecode, read_module, replace_module
 from support.plans import small_plan
 
 from grpo_recipes.contract.plan import Plan
@@ -67,6 +67,7 @@ def run_training(plan, folder, record, request, checkpoint, phases):
     def ask(): urllib.request.urlopen(os.environ["GRPO_RUN_VLLM_URL"] + "/health").read()
     ask()
 """
+IMPORTS = "grpo_recipes/worker/_shared/imports.py"
 TRAIN_SH = """#!/usr/bin/env bash
 cd "$(dirname "${BASH_SOURCE[0]}")"
 exec "${PYTHON:-python}" -u worker/train.py "$@"
@@ -111,7 +112,7 @@ def run_on_two_machines(folder: Path, training: str, *words: str, **server: obje
     served_run(folder, "", *words, **{"startup_timeout": 60, "own_node": True, **server})  # type: ignore[arg-type]
     shutil.copyfile(Path(train.__file__), folder / "worker" / "train.py")
     replace_module(folder, "grpo_recipes/worker/training.py", TRAINING + textwrap.indent(training, "    "))
-    replace_module(folder, "grpo_recipes/worker/quiet.py", "def quiet_libraries(): pass")  # which imports them
+    replace_module(folder, IMPORTS, read_module(folder, IMPORTS) + "def quiet_libraries(): pass")  # which imports them
     return folder
 
 

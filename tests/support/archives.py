@@ -30,7 +30,9 @@ def read_module(run_folder: Path, name: str) -> str:
 # Folders of one test file have the same archive, so that it is changed once.
 @functools.lru_cache(maxsize=8)
 def _with_module(archive: bytes, name: str, text: str) -> bytes:
-    return _packed({**_unpacked(archive), name: text.encode(), f"{name}c": b""})
+    texts = _unpacked(archive)
+    assert name in texts, f"no module {name}"
+    return _packed({**texts, name: text.encode(), f"{name}c": b""})
 
 
 @functools.lru_cache(maxsize=8)
