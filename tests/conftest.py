@@ -1,6 +1,7 @@
 """Fixtures and hooks for all tests."""
 
 import gc
+import itertools
 import os
 import re
 import signal
@@ -53,6 +54,17 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
     """Fails a unit test that starts a process."""
     with no_processes.watched(item):
         return (yield)
+
+
+_numbers = itertools.count()
+
+
+@pytest.fixture
+def tmp_path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A new folder; pytest's own fixture looks through all earlier ones for its number: 3 ms each after 4,000 tests."""
+    path = tmp_path_factory.getbasetemp() / f"{re.sub(r'[^a-zA-Z0-9_]', '_', request.node.name)[:30]}{next(_numbers)}"
+    path.mkdir(mode=0o700)
+    return path
 
 
 @dataclass(frozen=True, slots=True)
