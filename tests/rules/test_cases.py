@@ -52,7 +52,7 @@ def as_written(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Case], Res
     def resolution(case: Case) -> Resolution:
         name = case.rule, case.id
         if name not in found:
-            found[name] = _resolved(case, tmp_path_factory.mktemp("case"))
+            found[name] = _resolved(case, tmp_path_factory.mktemp(f"case-{len(found)}", numbered=False))
         return found[name]
 
     return resolution
@@ -88,7 +88,9 @@ def test_the_fix_of_a_finding_silences_its_rule(
     patches = [patch for finding in mine for patch in finding.patch]
     if not patches:
         return
-    values = with_patches(laid_over(BASE_RECIPE, case.recipe), patches)
+    written = laid_over(BASE_RECIPE, case.recipe)
+    _names_every_value_that_it_drops(mine, written)
+    values = with_patches(written, patches)
     after = _resolved(case, tmp_path, values)
     assert _mine(case, after) == without or not without, yaml.safe_dump(values)
     assert [rule for rule in _other_errors(case, after) if rule not in case.also] == []
@@ -98,11 +100,9 @@ def test_the_fix_of_a_finding_silences_its_rule(
         assert not back or without, f"the fix of {other.rule} brings it back: {other.fix}"
 
 
-@pytest.mark.parametrize("case", [_param(case) for case in CASES if case.finds])
-def test_a_fix_names_every_value_that_it_drops(case: Case, as_written: Callable[[Case], Resolution]) -> None:
+def _names_every_value_that_it_drops(mine: list[Finding], values: dict[str, object]) -> None:
     """A value that goes is written elsewhere by the same fix, or the fix says that it is removed."""
-    values = laid_over(BASE_RECIPE, case.recipe)
-    for finding in _mine(case, as_written(case)):
+    for finding in mine:
         new = [patch.value for patch in finding.patch if not patch.remove]
         for patch in finding.patch:
             value = value_at(values, patch.path)
