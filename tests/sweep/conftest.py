@@ -17,7 +17,7 @@ if script.endswith("worker/train.py"):
     posix.execv({real!r}, [{real!r}, {trainer!r}, *words[words.index(script):]])
 posix.execv({real!r}, [sys.argv[0], *words])
 """
-_NVIDIA_SMI = "#!/bin/sh\nfor one in 0 1 2 3; do echo GPU-$one, NVIDIA H200, 143771, 9.0, Disabled; done\n"
+_NVIDIA_SMI = "#!/bin/sh\nfor one in 0 1; do echo GPU-$one, NVIDIA H200, 143771, 9.0, Disabled; done\n"
 
 
 def _program(path: Path, text: str) -> None:
@@ -39,8 +39,8 @@ def stand_in(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def four_gpus(tmp_path: Path) -> Path:
-    """A folder with a driver's program that shows four GPUs."""
+def two_gpus(tmp_path: Path) -> Path:
+    """A folder with a driver's program that shows two GPUs."""
     folder = tmp_path / "driver"
     folder.mkdir()
     _program(folder / "nvidia-smi", _NVIDIA_SMI)

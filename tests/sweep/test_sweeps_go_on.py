@@ -35,17 +35,17 @@ def test_a_run_that_fails_ends_no_other_one(sweep: Callable[..., Swept]) -> None
     assert again.out == done.out
 
 
-def test_runs_that_have_room_go_on_at_once_each_with_its_gpus(sweep: Callable[..., Swept], four_gpus: Path) -> None:
+def test_runs_that_have_room_go_on_at_once_each_with_its_gpus(sweep: Callable[..., Swept], two_gpus: Path) -> None:
     gpus = ("--set", "launch.gpus_per_node=1", "--accept", "STK016")  # torch here knows no GPUs
-    words = ("sweep", QUICKSTART, "--vary", f"{RATE}=0.001,0.002,0.003,0.004,0.005", "--seeds", "1", *FEW_STEPS, *gpus)
-    done = sweep(*words, PATH=f"{four_gpus}:{os.environ['PATH']}", STAND_IN_TOGETHER="4")
+    words = ("sweep", QUICKSTART, "--vary", f"{RATE}=0.001,0.002,0.003", "--seeds", "1", *FEW_STEPS, *gpus)
+    done = sweep(*words, PATH=f"{two_gpus}:{os.environ['PATH']}", STAND_IN_TOGETHER="2")
     assert done.code == 0, done.err
     visible = [done.starts(name)[0].split()[0] for name in done.names]
-    assert sorted(visible[:4]) == ["0", "1", "2", "3"]
-    assert set(visible[4:]) <= {"0", "1", "2", "3"}
+    assert sorted(visible[:2]) == ["0", "1"]
+    assert visible[2] in ("0", "1")
     assert "differs" not in done.err and "written again" not in done.err  # each was planned for its one GPU
-    first = done.err.index("[1/5]")
-    assert all(done.err.index(f"{name} starts, CUDA_VISIBLE_DEVICES=") < first for name in done.names[:4])
+    first = done.err.index("[1/3]")
+    assert all(done.err.index(f"{name} starts, CUDA_VISIBLE_DEVICES=") < first for name in done.names[:2])
     assert f"{done.names[0]}: run folder {done.folder / done.names[0]}" in done.err
 
 
