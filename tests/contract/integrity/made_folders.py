@@ -1,6 +1,9 @@
 """Run folders as grpo-run leaves them, made of small files, with real digests and seals."""
 
+import functools
 import json
+import shutil
+import tempfile
 from pathlib import Path
 
 from grpo_recipes.contract.integrity.manifest import MANIFEST
@@ -45,6 +48,19 @@ def checkpoint(run_folder: Path, step: int = 4, more: dict[str, bytes] | None = 
 
 
 def run_folder(place: Path, *, deepspeed: bool = False) -> Path:
+    """A copy of the one new_run_folder that a process makes; all have its run id."""
+    shutil.copytree(Path(_made(deepspeed).name) / "run", place / "run")
+    return place / "run"
+
+
+@functools.cache
+def _made(deepspeed: bool) -> "tempfile.TemporaryDirectory[str]":
+    kept = tempfile.TemporaryDirectory()
+    new_run_folder(Path(kept.name), deepspeed=deepspeed)
+    return kept
+
+
+def new_run_folder(place: Path, *, deepspeed: bool = False) -> Path:
     """What was planned, two checkpoints, a trained and an extended model, run.json, and what has no digest."""
     folder = place / "run"
     for name in ("recipe.yaml", "plan.json", "accelerate.yaml", "deepspeed.json", "launch.sh"):

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from made_folders import as_an_older_one_wrote_it, run_folder
+from made_folders import as_an_older_one_wrote_it, new_run_folder, run_folder
 
 from grpo_recipes.cli.verify import verify_folder
 from grpo_recipes.contract.integrity.run_folder import record_fault, record_text, run_id_to_keep, write_integrity
@@ -15,7 +15,7 @@ from grpo_recipes.contract.integrity.run_id import run_id
 @pytest.fixture
 def two(tmp_path: Path) -> tuple[Path, Path]:
     """Two runs whose files are the same but for their seals."""
-    return run_folder(tmp_path / "a"), run_folder(tmp_path / "b")
+    return new_run_folder(tmp_path / "a"), new_run_folder(tmp_path / "b")
 
 
 def put(name: str, source: Path, target: Path) -> None:
