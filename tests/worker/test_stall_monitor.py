@@ -8,9 +8,12 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+
+from grpo_recipes.worker.survival import stall_monitor
 
 ROOT = Path(__file__).parents[2]
 HELD = "re.match(r'(a+)+$', 'a' * 60 + 'b')"
@@ -159,6 +162,21 @@ def test_a_process_that_hangs_is_ended_with_its_stacks(
     assert f"error: {message}" in output
     stacks = (tmp_path / "stalled" / f"rank-{rank}.txt").read_text()
     assert ' in held\n  File "<string>", line ' in stacks, stacks
+
+
+@pytest.mark.parametrize(("state", "counts"), [("R", True), ("S", True), ("D", True), ("T", False), ("t", False)])
+def test_the_time_counts_in_which_it_could_run(
+    state: str, counts: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stall_monitor, "process", lambda pid: SimpleNamespace(state=state))
+    file = os.memfd_create("stalls")
+    os.write(file, b" " * 600)
+    watched = stall_monitor._Watched(tmp_path, 0, os.getpid(), file)
+    watched.look()  # at its first report
+    watched._last -= 1
+    watched.look()
+    assert (watched._waited >= 1) == counts
+    os.close(file)
 
 
 @pytest.mark.processes
