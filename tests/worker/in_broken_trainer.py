@@ -91,10 +91,6 @@ def adapter_switched_off() -> None:
     _at_first_loss(lambda trainer: trainer.model.base_model.disable_adapter_layers())
 
 
-def every_requires_grad_off() -> None:
-    _at_first_loss(lambda trainer: trainer.model.requires_grad_(False))
-
-
 def one_layer_detached() -> None:
     from peft.tuners.lora import Linear
 
@@ -310,14 +306,6 @@ def mask_over_the_padding() -> None:
         tokenizer, ids = trainer.processing_class, made["completion_ids"]
         ids[:, 2], ids[:, 3:] = tokenizer.eos_token_id, tokenizer.pad_token_id
         made["completion_mask"].fill_(1)
-
-    _masks(change)
-
-
-def mask_with_a_hole() -> None:
-    def change(_: Any, made: dict[str, Any]) -> None:
-        made["completion_mask"][:, 0] = 0
-        made["completion_mask"][:, 1] = 1
 
     _masks(change)
 

@@ -1,5 +1,6 @@
 """Each proof holds for a trainer as planned and fails for one that is broken, and its message leads to the cause."""
 
+import json
 from collections.abc import Callable
 
 import pytest
@@ -10,41 +11,42 @@ STEPS = {"max_steps": 2}
 
 
 HOLDING = [
-    pytest.param("full", {}, "weights moved after 2 steps: 26/26", id="full"),
-    pytest.param("lora", {}, "all 14 LoRA B nonzero", id="LoRA"),
-    pytest.param("lora", {"gradient_checkpointing": True}, "all 14 LoRA B nonzero", id="checkpointing"),
-    pytest.param("nf4", {}, "all 14 LoRA B nonzero", id="nf4 LoRA"),
-    pytest.param("full", {"beta": 0.1}, "reference float32", id="full with a reference"),
-    pytest.param("lora", {"beta": 0.1}, "no reference model", id="LoRA is its own reference"),
-    pytest.param("full", {"bf16": True}, "compute bfloat16", id="autocast"),
-    pytest.param("lora", {"gradient_accumulation_steps": 2, "steps_per_generation": 2}, "/32 completions", id="parts"),
+    pytest.param("full", {"beta": 0.1}, ["weights moved after 2 steps: 26/26", "reference float32"], id="full"),
+    pytest.param("full", {"bf16": True}, ["weights moved after 2 steps: 26/26", "compute bfloat16"], id="autocast"),
+    pytest.param(
+        "lora", {"max_steps": 4}, ["all 14 LoRA B nonzero", "generate draws from the policy"], id="LoRA with dropout"
+    ),
+    pytest.param("nf4", {}, ["all 14 LoRA B nonzero"], id="nf4 LoRA"),
+    pytest.param(
+        "lora",
+        {"gradient_checkpointing": True, "beta": 0.1, "gradient_accumulation_steps": 2, "steps_per_generation": 2},
+        ["all 14 LoRA B nonzero", "no reference model", "/32 completions"],
+        id="checkpointed LoRA in parts, its own reference",
+    ),
 ]
 
 
 @pytest.mark.parametrize(("mode", "arguments", "shown"), HOLDING)
 def test_a_trainer_as_planned_passes_all_proofs(
-    mode: str, arguments: Changes, shown: str, make_plan: Callable[..., Changes], trained: Callable[..., Trained]
+    mode: str, arguments: Changes, shown: list[str], make_plan: Callable[..., Changes], trained: Callable[..., Trained]
 ) -> None:
     plan = make_plan(mode, arguments={**STEPS, **arguments}, shims={"bnb_cpu_packing": True} if mode == "nf4" else {})
     plan["expect"]["arguments"] = {}
-    run = trained(plan)
+    run = trained(plan, call="watched")
     assert run.exit_code == 0, run.output
+    of_others = ["base_model.model.model.embed_tokens"] if "gradient_checkpointing" in arguments else []
+    assert json.dumps({"left": [of_others, [], [], False]}) in run.output, "nothing stays on the trainer"
     assert {proof["ok"] for proof in run.record["proofs"]} == {True}
     assert sorted(run.proofs()) == [*(f"PRF00{number}" for number in range(1, 10)), "PRF038"]
-    assert shown in " · ".join(proof["shown"] for proof in run.record["proofs"])
+    said = " · ".join(proof["shown"] for proof in run.record["proofs"])
+    assert [words for words in shown if words not in said] == [], said
     assert "step 1 proofs  world 1/1 · no logits built (fused head)" in run.output
-
-
-def test_nothing_stays_on_the_trainer(make_plan: Callable[..., Changes], trained: Callable[..., Trained]) -> None:
-    run = trained(make_plan("lora", arguments=STEPS), call="watched")
-    assert run.exit_code == 0, run.output
-    assert '{"left": [[], [], [], false]}' in run.output
 
 
 def test_logits_of_the_completion_and_one_more_are_right(
     make_plan: Callable[..., Changes], trained: Callable[..., Trained]
 ) -> None:
-    run = trained(make_plan("lora", arguments=STEPS), "logits_as_in_older_releases")
+    run = trained(make_plan("lora", arguments={"max_steps": 1}), "logits_as_in_older_releases")
     assert run.exit_code == 0, run.output
     assert run.proofs()["PRF003"]["shown"] == "logits (16, 7, 41)"
 
@@ -55,7 +57,6 @@ BROKEN = [
     ("logits_keyword_that_is_ignored", "PRF003", "the whole sequence, prompt", "ignores the keyword"),
     ("one_logit_too_few", "PRF003", "logits (16, 6, 41)", "other positions than the completion's"),
     ("adapter_switched_off", "PRF004", "a loss without grad_fn", "turned the adapter or requires_grad off"),
-    ("every_requires_grad_off", "PRF004", "a loss without grad_fn", "requires_grad off"),
     ("one_layer_detached", "PRF004", "(None) on 8 of 28", "k_proj"),
     ("gradients_thrown_away", "PRF004", "(None) on 14 of 28 trainable tensors", "discarded the gradients"),
     ("loss_that_is_no_number", "PRF004", "a loss of nan", "a dtype too small for the model"),
@@ -67,7 +68,6 @@ BROKEN = [
     ("autocast_that_nobody_planned", "PRF006", "compute bfloat16", "planned  compute float32"),
     ("quantized_reference", "PRF007", "a quantized reference model (Linear4bit)", "planned  no reference model"),
     ("mask_over_the_padding", "PRF008", "tokens after its end are trained", "padding"),
-    ("mask_with_a_hole", "PRF008", "its mask has holes", "left out of the loss"),
     ("mask_that_ends_early", "PRF008", "its mask ends after 3 of at most 6 tokens", "neither at an end token"),
     (
         "stop_that_the_mask_does_not_know",
@@ -120,14 +120,6 @@ def test_an_adapter_that_generation_does_not_follow_stops_a_run(
     assert "the adapter is disabled or old" in run.record["message"]
 
 
-def test_dropout_makes_both_random_so_nothing_is_concluded(
-    make_plan: Callable[..., Changes], trained: Callable[..., Trained]
-) -> None:
-    run = trained(make_plan("lora", arguments={"max_steps": 4}))
-    assert run.exit_code == 0, run.output
-    assert "generate draws from the policy" in run.proofs()["PRF038"]["shown"]
-
-
 def test_scores_of_another_precision_than_the_loss_stop_a_run(
     make_plan: Callable[..., Changes], trained: Callable[..., Trained]
 ) -> None:
@@ -171,8 +163,3 @@ def test_a_warm_up_from_zero_postpones_nothing(
     run = trained(make_plan("lora", arguments=arguments))
     assert run.exit_code == 0, run.output
     assert "adapter moved after 2 steps" in run.proofs()["PRF005"]["shown"]
-
-
-def test_a_trial_leaves_no_model(make_plan: Callable[..., Changes], trained: Callable[..., Trained]) -> None:
-    run = trained(make_plan("lora", arguments=STEPS, smoke=True))
-    assert (run.exit_code, run.record["final"], run.record["status"]) == (0, None, "completed")
