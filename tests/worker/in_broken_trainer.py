@@ -11,6 +11,7 @@ import json
 import os
 import re
 import resource
+import signal
 import socket
 import sys
 import tempfile
@@ -594,6 +595,20 @@ def phases_that_nobody_watches() -> None:
     from grpo_recipes.worker import training
 
     training.watch_phases = lambda trainer, peaks: None
+
+
+def a_signal_in_the_warm_start() -> None:
+    """The run is asked to stop in its third step."""
+    from grpo_recipes.worker.callbacks.warm_start import WarmStartCallback
+
+    take = WarmStartCallback._train
+
+    def ask_and_take(self: Any, rate: float) -> None:
+        if self.step == 2:
+            os.kill(os.getpid(), signal.SIGTERM)
+        take(self, rate)
+
+    WarmStartCallback._train = ask_and_take
 
 
 def train(request: dict[str, Any]) -> int:

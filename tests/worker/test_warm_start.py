@@ -1,10 +1,9 @@
 """A warm start trains on gold answers as TRL's SFTTrainer does, and leaves GRPO nothing but the weights."""
 
+import functools
 import json
 import shutil
-import signal
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -21,8 +20,6 @@ from worker_runs import (
     planned_data,
     planned_world,
     record,
-    start,
-    train,
 )
 
 pytestmark = pytest.mark.stack
@@ -37,6 +34,7 @@ WARM: Changes = {
     "warmup_steps": 2,
 }
 SAVES = {"save_strategy": "steps", "save_steps": 4, "max_steps": 8, "weight_decay": 0.1, "logging_steps": 3}
+FOUR_STEPS = {"max_steps": 4, "save_steps": 2}
 TWO_MICRO_BATCHES = {"per_device_train_batch_size": 8, "gradient_accumulation_steps": 2}
 EXPERIMENT = Path(__file__).parents[1] / "stacks" / "warm_start_experiments.py"
 
@@ -52,11 +50,19 @@ def warm_plan(make_plan: Make, mode: str, arguments: Changes | None = None, **se
 
 @pytest.mark.parametrize(
     ("mode", "schedule", "arguments"),
-    [("full", "linear", {}), ("lora", "cosine", TWO_MICRO_BATCHES), ("lora", "constant", {})],
-    ids=["full", "lora in two micro-batches", "lora at a constant rate"],
+    [
+        pytest.param("full", "constant", {}, id="full at a constant rate"),
+        pytest.param("lora", "cosine", TWO_MICRO_BATCHES, id="lora in two micro-batches"),
+        pytest.param("lora", "linear", {}, id="lora", marks=pytest.mark.long),
+    ],
 )
 def test_its_steps_are_those_of_sft_trainer(
-    mode: str, schedule: str, arguments: Changes, make_plan: Make, make_run: Callable[..., Path]
+    mode: str,
+    schedule: str,
+    arguments: Changes,
+    make_plan: Make,
+    make_run: Callable[..., Path],
+    warm_python: Path,
 ) -> None:
     warm_start = {**WARM, "steps": 20, "lr_scheduler_type": schedule}
     plan = warm_plan(make_plan, mode, {"max_steps": 1, "optim": "adamw_torch", **arguments}, warm_start=warm_start)
@@ -65,7 +71,7 @@ def test_its_steps_are_those_of_sft_trainer(
     folder = make_run(plan)
 
     done = subprocess.run(
-        [sys.executable, str(EXPERIMENT), str(folder)],
+        [str(warm_python / "python"), "-Xwarm", str(EXPERIMENT), str(folder)],
         env=environment(PYTHONPATH=str(Path(__file__).parents[2])),
         capture_output=True,
         text=True,
@@ -79,11 +85,14 @@ def test_its_steps_are_those_of_sft_trainer(
     assert found["is_as_generated"], found
 
 
-@pytest.mark.parametrize("optim", ["adamw_torch_fused", "sgd", "adamw_8bit"])
+LONG_OPTIMIZERS = [pytest.param(name, marks=pytest.mark.long) for name in ("sgd", "adamw_8bit")]
+
+
+@pytest.mark.parametrize("optim", ["adamw_torch_fused", *LONG_OPTIMIZERS])
 def test_grpo_then_begins_as_in_a_run_of_the_trained_model(
     optim: str, make_plan: Make, held_out: Make, trained: Train, tmp_path: Path
 ) -> None:
-    arguments = {"optim": optim, "optim_args": "momentum=0.9" if optim == "sgd" else None}
+    arguments = {**FOUR_STEPS, "optim": optim, "optim_args": "momentum=0.9" if optim == "sgd" else None}
     plan = warm_plan(make_plan, "full", arguments, evaluation=held_out(every_steps=2))
     warm = finished(trained, plan, tmp_path / "warm")
     model = tmp_path / "model"
@@ -106,13 +115,30 @@ def test_grpo_then_begins_as_in_a_run_of_the_trained_model(
     assert [line["warm_step"] for line in events(warm.folder, "warm_start")] == [1, 2, 3, 4, 5, 6]
 
 
-@pytest.mark.parametrize("step", [0, 4, 8])
-@pytest.mark.parametrize("mode", ["lora", "nf4"])
+@pytest.fixture(scope="module")
+def undisturbed(
+    make_plan: Make, held_out: Make, trained: Train, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[str], tuple[Changes, Trained]]:
+    """The plan of a run with held-out rows and the run, by mode."""
+    folder = tmp_path_factory.mktemp("undisturbed")
+
+    def run(mode: str) -> tuple[Changes, Trained]:
+        plan = warm_plan(make_plan, mode, FOUR_STEPS, evaluation=held_out(every_steps=2))
+        return plan, finished(trained, plan, folder / mode)
+
+    return functools.cache(run)
+
+
+@pytest.mark.parametrize("step", [0, 2, pytest.param(4, marks=pytest.mark.long)])
+@pytest.mark.parametrize("mode", ["lora", pytest.param("nf4", marks=pytest.mark.long)])
 def test_a_killed_run_goes_on_from_each_phase(
-    mode: str, step: int, make_plan: Make, held_out: Make, trained: Train, tmp_path: Path
+    mode: str,
+    step: int,
+    undisturbed: Callable[[str], tuple[Changes, Trained]],
+    trained: Train,
+    tmp_path: Path,
 ) -> None:
-    plan = warm_plan(make_plan, mode, evaluation=held_out(every_steps=2))
-    whole = finished(trained, plan, tmp_path / "whole")
+    plan, whole = undisturbed(mode)
 
     again = killed_after(whole.folder, step, tmp_path / "again")
     checkpoint = str(again / "checkpoints" / f"checkpoint-{step}")
@@ -126,38 +152,26 @@ def test_a_killed_run_goes_on_from_each_phase(
     assert done.record["warm_start"]["step"] == 6
 
 
-@pytest.mark.usefixtures("warm")
 def test_a_signal_within_it_saves_and_the_run_goes_on(
-    make_plan: Make, held_out: Make, make_run: Callable[..., Path]
+    undisturbed: Callable[[str], tuple[Changes, Trained]], trained: Train, tmp_path: Path
 ) -> None:
-    warm_start = {**WARM, "steps": 60}
-    plan = warm_plan(make_plan, "lora", {"save_steps": 100}, warm_start=warm_start, evaluation=held_out())
-    whole, folder = make_run(plan, name="whole"), make_run(plan)
-    exit_code, output = train(whole)
-    assert exit_code == 0, output
+    plan, whole = undisturbed("lora")
+    cut = trained(plan, "a_signal_in_the_warm_start", folder=tmp_path)
+    assert cut.exit_code == 75, cut.output
+    assert cut.record["warm_start"]["step"] == 3
+    assert [path.name for path in (tmp_path / "checkpoints").iterdir()] == ["checkpoint-0"]
 
-    process = start(folder)
-    assert process.stdout is not None
-    for line in process.stdout:
-        if line.startswith("warm start 6/"):
-            process.send_signal(signal.SIGTERM)
-            break
-    output = process.communicate(timeout=120)[0]
-    assert process.returncode == 75, output
-    taken = record(folder)["warm_start"]["step"]
-    assert 6 <= taken < 60
-
-    exit_code, output = train(folder, "--resume")
-    assert exit_code == 0, output
-    assert "resumed from checkpoint-0\n" in output
-    assert trained_lines(folder) == trained_lines(whole)
-    assert weights(folder) == weights(whole) != {}
+    done = trained(plan, folder=tmp_path, resume=True)
+    assert done.exit_code == 0, done.output
+    assert "resumed from checkpoint-0\n" in done.output
+    assert trained_lines(tmp_path) == trained_lines(whole.folder)
+    assert weights(tmp_path) == weights(whole.folder) != {}
 
 
 def test_two_processes_take_the_steps_of_one(make_plan: Make, trained: Train, tmp_path: Path) -> None:
-    alone = finished(trained, warm_plan(make_plan, "full"), tmp_path / "alone")
+    alone = finished(trained, warm_plan(make_plan, "full", {"max_steps": 1}), tmp_path / "alone")
     arguments = {"per_device_train_batch_size": 4, "gradient_accumulation_steps": 2, "steps_per_generation": 2}
-    plan = warm_plan(make_plan, "full", arguments)
+    plan = warm_plan(make_plan, "full", {**arguments, "max_steps": 2, "save_steps": 6})
     plan["batch"].update(micro_batch=4, accumulation=2, steps_per_generation=2)
     plan["world"].update(num_processes=2, strategy="ddp")
     plan["expect"]["world_size"] = 2
@@ -173,7 +187,7 @@ def test_two_processes_take_the_steps_of_one(make_plan: Make, trained: Train, tm
     assert weights(again) == weights(whole.folder) != {}
 
 
-@pytest.mark.parametrize("stage", [2, 3])
+@pytest.mark.parametrize("stage", [pytest.param(2, marks=pytest.mark.long), 3])
 @pytest.mark.usefixtures("warm")
 def test_sharded_processes_take_the_steps_of_one(
     stage: int, make_plan: Make, make_run: Callable[..., Path], trained: Train, tmp_path: Path
@@ -196,7 +210,7 @@ def test_sharded_processes_take_the_steps_of_one(
 def sharded(stage: int, make_plan: Make, **sections: Any) -> Changes:
     """The plan of two processes that share the states."""
     arguments = {"per_device_train_batch_size": 4, "gradient_accumulation_steps": 2, "steps_per_generation": 2}
-    plan = warm_plan(make_plan, "full", {**arguments, "max_steps": 3}, **sections)
+    plan = warm_plan(make_plan, "full", {**arguments, "max_steps": 1, "save_steps": 6}, **sections)
     plan["batch"].update(micro_batch=4, accumulation=2, steps_per_generation=2)
     plan["world"] = planned_world(num_processes=2, strategy=f"zero{stage}")
     plan["expect"].update(world_size=2, deepspeed_stage=stage)
