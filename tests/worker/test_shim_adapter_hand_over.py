@@ -9,7 +9,7 @@ import pytest
 
 pytestmark = pytest.mark.stack
 
-CYCLES, FEW = 500, 20
+CYCLES, FEW = 120, 20
 ALL = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
 ADAPTERS: dict[str, dict[str, Any]] = {
     "lora": {"target_modules": ALL},
