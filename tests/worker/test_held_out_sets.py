@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 from resumed_runs import killed_after, of_checkpoint, trained_lines, weights
-from test_several_processes import DDP_YAML, for_two
-from worker_runs import Changes, Trained, events, launch, planned_data, planned_reward
+from test_several_processes import for_two
+from worker_runs import Changes, Trained, events, planned_data, planned_reward
 
 from grpo_recipes.contract.plan import HeldOutSet
 from grpo_recipes.contract.run_record import of_each_set
@@ -47,7 +47,7 @@ def several(make_plan: Make, held_out: Make, tmp_path_factory: pytest.TempPathFa
         other = {"name": "plain", "data": plain, "rewards": ["rise"], "passes": None}
         assert set(other) == {one.name for one in dataclasses.fields(HeldOutSet)}
         sets = {"name": "sums", "rewards": ["peak"], "others": [other]}
-        how = held_out(**{"every_steps": 1, "keep_best": True, **sets, **evaluation})
+        how = held_out(**{"every_steps": 1, "keep_best": True, "batch_size": 11, **sets, **evaluation})
         arguments = {"max_steps": 4, "save_strategy": "steps", "save_steps": 1, "reward_weights": [1.0, 1.0]}
         plan = make_plan("lora", arguments=arguments, evaluation=how, rewards=rewards)
         plan["expect"]["arguments"] = {}
@@ -127,15 +127,11 @@ def test_a_killed_run_of_several_sets_is_resumed_to_the_same(
     assert [known["best"]["step"] for _, known in of_each_set(done.record["evaluation"])] == [3, 3]
 
 
-@pytest.mark.usefixtures("warm")
-def test_two_processes_measure_the_same(
-    whole: Trained, several: Callable[..., Changes], make_run: Callable[..., Path]
-) -> None:
+def test_two_processes_measure_the_same(whole: Trained, several: Callable[..., Changes], trained: Train) -> None:
     plan = for_two(several(every_steps=0, keep_best=False))
     plan["arguments"]["GRPOConfig"] |= {"per_device_train_batch_size": 8, "max_steps": 1}
-    together = make_run(plan, user={"mine.py": PEAK})
-    exit_code, output = launch(together, DDP_YAML)
-    assert exit_code == 0, output
+    together = trained(plan, user={"mine.py": PEAK}, ranks=2)
+    assert together.exit_codes == [0, 0], together.output
     for name in ("sums", "plain"):
         file = f"evaluation/{name}-step-0.jsonl"
-        assert (together / file).read_bytes() == (whole.folder / file).read_bytes()
+        assert (together.folder / file).read_bytes() == (whole.folder / file).read_bytes()

@@ -64,7 +64,13 @@ def test_losses_are_those_of_a_hand_written_script_though_held_out_rows_are_eval
 ) -> None:
     reward = planned_reward("mine.py:digits", kind="python", name="digits", sha256=sha256_of_text(REWARD_FILE))
     # With all weights trained several completions of each row are drawn, and the best checkpoint is asked for.
-    sampled = {"samples": 4, "pass_at": [1, 4], "passes": {"reward": "digits", "at_least": 1.0}, "keep_best": True}
+    sampled = {
+        "samples": 4,
+        "pass_at": [1, 4],
+        "passes": {"reward": "digits", "at_least": 1.0},
+        "keep_best": True,
+        "batch_size": 16,
+    }
     plan = make_plan(
         mode,
         arguments={"save_strategy": "steps", "save_steps": 2} if mode == "full" else {},
