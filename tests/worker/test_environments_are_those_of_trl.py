@@ -35,7 +35,7 @@ def even(completions, **_):
     return [float(said[-1]["content"][-1:] in tuple("02468")) for said in completions]
 """
 FIGURES = ("loss", "grad_norm", "reward", "rewards/even/mean")
-STEPS, EACH = 3, 16
+STEPS, EACH = 2, 16
 
 
 @pytest.fixture(scope="module")
@@ -136,7 +136,7 @@ def seeded(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[
     return functools.cache(trained)
 
 
-@pytest.mark.parametrize("processes", [1, 2])
+@pytest.mark.parametrize("processes", [1, pytest.param(2, marks=pytest.mark.long)])
 def test_losses_rewards_and_completions_are_those_of_a_hand_written_script(
     processes: int,
     folder: Path,

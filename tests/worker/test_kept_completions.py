@@ -15,6 +15,7 @@ from grpo_recipes.contract.metrics import COMPLETIONS_FILE, read_all
 pytestmark = pytest.mark.stack
 
 ENDS = {"stop", "eos", "length"}
+SAVES = {"save_strategy": "steps", "save_steps": 2}
 
 
 def kept(folder: Path) -> list[Changes]:
@@ -28,8 +29,8 @@ def without_times(lines: list[Changes]) -> list[Changes]:
 
 @pytest.fixture(scope="module")
 def run(make_plan: Callable[..., Changes], trained: Callable[..., Trained]) -> Trained:
-    """Four steps with two rewards."""
-    return trained(plan_of(make_plan))
+    """Four steps with two rewards, which are saved."""
+    return trained(plan_of(make_plan, **SAVES))
 
 
 def plan_of(make_plan: Callable[..., Changes], **arguments: Any) -> Changes:
@@ -75,20 +76,17 @@ def test_training_is_the_same_without_them(
 
 
 def test_a_resumed_run_has_those_of_an_unbroken_one(
-    make_plan: Callable[..., Changes], trained: Callable[..., Trained], tmp_path: Path
+    run: Trained, make_plan: Callable[..., Changes], trained: Callable[..., Trained], tmp_path: Path
 ) -> None:
-    plan = plan_of(make_plan, save_strategy="steps", save_steps=2)
-    whole = trained(plan)
-    assert whole.exit_code == 0, whole.output
     again = tmp_path / "again"
-    shutil.copytree(whole.folder, again)
+    shutil.copytree(run.folder, again)
     shutil.rmtree(again / "checkpoints" / "checkpoint-4")
     with (again / COMPLETIONS_FILE).open("a") as end:
         end.write('{"event": "completions", "step": 9')  # killed while it wrote
-    resumed = trained(plan, folder=again, resume=True)
+    resumed = trained(plan_of(make_plan, **SAVES), folder=again, resume=True)
     assert resumed.exit_code == 0, resumed.output
     assert "completions.jsonl: 1 damaged line left out" in resumed.output
-    assert without_times(kept(again)) == without_times(kept(whole.folder))
+    assert without_times(kept(again)) == without_times(kept(run.folder))
 
 
 def test_a_generation_for_several_steps_is_written_once(

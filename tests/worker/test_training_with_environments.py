@@ -2,15 +2,15 @@
 
 import json
 import re
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from resumed_runs import killed_after, weights
 from support.tool_model import write_tool_model
 from tool_runs import sha256_of, tool_plan
-from worker_runs import Changes, Trained, events, planned_data, planned_reward, train
+from worker_runs import Changes, Trained, events, planned_data, planned_reward
 
 pytestmark = pytest.mark.stack
 
@@ -73,7 +73,8 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def game(trained: Callable[..., Trained], model: Path, sums: Path) -> Trained:
     environment = pinned("Game", GAME, config={"most": 1})
-    return trained(tool_plan(model, sums, environment_class=environment), user={"mine.py": GAME})
+    plan = tool_plan(model, sums, environment_class=environment, arguments={"max_steps": 2})
+    return trained(plan, user={"mine.py": GAME})
 
 
 def test_methods_of_an_environment_are_called_and_proved(game: Trained) -> None:
@@ -156,22 +157,32 @@ class Game:
 """
 
 
+def saving_plan(model: Path, sums: Path) -> Changes:
+    saving = {"max_steps": 2, "save_strategy": "steps", "save_steps": 1}
+    return tool_plan(model, sums, environment_class=pinned("Game", TOLD), arguments=saving)
+
+
+@pytest.fixture(scope="module")
+def whole(trained: Callable[..., Trained], model: Path, sums: Path) -> Trained:
+    """A run with an environment that nothing disturbed."""
+    return trained(saving_plan(model, sums), user={"mine.py": TOLD})
+
+
 def test_held_out_rows_have_environments_of_their_own(
-    trained: Callable[..., Trained], model: Path, sums: Path, held_out: Callable[..., Changes]
+    whole: Trained, trained: Callable[..., Trained], model: Path, sums: Path, held_out: Callable[..., Changes]
 ) -> None:
-    said = pinned("Game", TOLD)
-    bare = trained(tool_plan(model, sums, environment_class=said), user={"mine.py": TOLD})
-    plan = tool_plan(model, sums, environment_class=said, evaluation=held_out(every_steps=1))
+    assert whole.exit_code == 0, whole.output
+    plan = {**saving_plan(model, sums), "evaluation": held_out(every_steps=1)}
     run = trained(plan, user={"mine.py": TOLD})
     assert run.exit_code == 0, run.output
     measured = events(run.folder, "evaluation")
-    assert [line["step"] for line in measured] == [0, 1, 2, 3]
+    assert [line["step"] for line in measured] == [0, 1, 2]
     for line in measured:
         assert line["rewards"]["Game"] > 0.5, "the policy calls its method there, too"
         assert line["reward"] == pytest.approx(line["rewards"]["Game"] + line["rewards"]["even"])
     rows = [json.loads(line) for line in (run.folder / "evaluation" / "step-0.jsonl").read_text().splitlines()]
     assert all(row["prompt"].endswith(f"={row['columns']['solution']}=") for row in rows)
-    assert _rows(bare.folder) == _rows(run.folder), "the training is the one without an evaluation"
+    assert _rows(whole.folder) == _rows(run.folder), "the training is the one without an evaluation"
 
 
 @pytest.mark.parametrize("rewards", [[], [planned_reward("valid_json", weight=0.0)]], ids=["none", "measured"])
@@ -182,14 +193,13 @@ def test_the_reward_of_an_environment_is_enough(
     sums: Path,
     held_out: Callable[..., Changes],
 ) -> None:
-    weights = [reward["weight"] for reward in rewards]
     plan = tool_plan(
         model,
         sums,
         environment_class=pinned("Game", TOLD),
         rewards=rewards,
-        evaluation=held_out(),
-        arguments={"max_steps": 2, "reward_weights": weights},
+        evaluation=held_out(batch_size=11),
+        arguments={"max_steps": 1, "reward_weights": [reward["weight"] for reward in rewards]},
     )
     run = trained(plan, user={"mine.py": TOLD})
     assert run.exit_code == 0, run.output
@@ -261,20 +271,14 @@ def test_objects_of_held_out_rows_are_made_a_batch_at_a_time(
 
 
 def test_a_run_with_an_environment_is_gone_on_with_as_the_same(
-    make_run: Callable[..., Path], model: Path, sums: Path, warm: None
+    whole: Trained, trained: Callable[..., Trained], model: Path, sums: Path, tmp_path: Path
 ) -> None:
-    saving = {"save_strategy": "steps", "save_steps": 1, "max_steps": 3}
-    plan = tool_plan(model, sums, environment_class=pinned("Game", TOLD), arguments=saving)
-    whole, cut = (make_run(plan, name, {"mine.py": TOLD}) for name in ("whole", "cut"))
-    assert train(whole)[0] == 0
-    assert train(cut)[0] == 0
-    for later in (2, 3):
-        shutil.rmtree(cut / "checkpoints" / f"checkpoint-{later}")
-    code, output = train(cut, "--resume")
-    assert code == 0, output
-    assert _rows(whole) == _rows(cut)
-    weights = [(folder / "final" / "model.safetensors").read_bytes() for folder in (whole, cut)]
-    assert weights[0] == weights[1]
+    again = killed_after(whole.folder, 1, tmp_path / "again")
+    run = trained(saving_plan(model, sums), folder=again, resume=True)
+    assert run.exit_code == 0, run.output
+    assert "resumed from checkpoint-1\n" in run.output
+    assert _rows(whole.folder) == _rows(again)
+    assert weights(whole.folder) == weights(again) != {}
 
 
 def _rows(folder: Path) -> list[Any]:
@@ -323,7 +327,7 @@ def test_a_method_that_fails_is_told_and_counted(
 
 
 def test_what_a_method_returns_is_told_in_bounds(trained: Callable[..., Trained], model: Path, sums: Path) -> None:
-    source = _failing("return {'board': 'x' * 10_000_000}")
+    source = _failing("return {'board': 'x' * 1_000_000}")
     plan = tool_plan(model, sums, environment_class=pinned("Game", source), arguments={"max_steps": 1})
     run = trained(plan, user={"mine.py": source})
     assert run.exit_code == 0, run.output
@@ -362,18 +366,29 @@ def test_a_reset_that_fails_ends_the_run_with_its_row(
     assert run.record["status"] == "failed"
 
 
-@pytest.mark.parametrize("kind", ["def", "async def"])
+FAILING_REWARDS = {
+    "raises": ("raise TimeoutError('no judge')", "Game.get_reward raised TimeoutError: no judge"),
+    "leaves": ("raise SystemExit(4)", "Game.get_reward raised SystemExit: 4"),
+    "hangs": ("WAIT(60)", "Game.get_reward took longer than 0.3 seconds and was ended"),
+}
+
+
+LONG_KINDS = [("def", "raises"), ("def", "hangs"), ("async def", "raises")]
+
+
 @pytest.mark.parametrize(
-    ("body", "said"),
+    ("kind", "how"),
     [
-        pytest.param("raise TimeoutError('no judge')", "Game.get_reward raised TimeoutError: no judge", id="raises"),
-        pytest.param("raise SystemExit(4)", "Game.get_reward raised SystemExit: 4", id="leaves"),
-        pytest.param("WAIT(60)", "Game.get_reward took longer than 0.3 seconds and was ended", id="hangs"),
+        ("def", "leaves"),
+        ("async def", "leaves"),
+        ("async def", "hangs"),
+        *(pytest.param(*case, marks=pytest.mark.long) for case in LONG_KINDS),
     ],
 )
 def test_a_reward_of_an_environment_that_fails_ends_the_run_with_its_row(
-    kind: str, body: str, said: str, trained: Callable[..., Trained], model: Path, sums: Path
+    kind: str, how: str, trained: Callable[..., Trained], model: Path, sums: Path
 ) -> None:
+    body, said = FAILING_REWARDS[how]
     wait = {"def": "time.sleep", "async def": "await asyncio.sleep"}[kind]
     begin = "    def get_reward(self) -> float:\n"
     assert begin in TOLD
@@ -435,8 +450,8 @@ def test_an_exception_that_cannot_say_its_text_ends_no_training(
     trained: Callable[..., Trained], model: Path, sums: Path
 ) -> None:
     text = MUTE + GAME.replace('ValueError("enough")', "Mute")
-    run = trained(
-        tool_plan(model, sums, environment_class=pinned("Game", text, config={"most": 0})), user={"mine.py": text}
-    )
+    environment = pinned("Game", text, config={"most": 0})
+    plan = tool_plan(model, sums, environment_class=environment, arguments={"max_steps": 1})
+    run = trained(plan, user={"mine.py": text})
     assert run.exit_code == 0, run.output
     assert re.search(r"tool add failed: Mute \(mine\.py:\d+: raise Mute", run.output)
