@@ -5,7 +5,6 @@ import json
 import os
 import random
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -164,13 +163,15 @@ except OSError as problem:
 
 
 @pytest.mark.parametrize("is_kept", [False, True], ids=["Pillow alone", "in a worker"])
-def test_a_column_of_images_that_datasets_decodes_starts_no_program(is_kept: bool, tmp_path: Path) -> None:
+def test_a_column_of_images_that_datasets_decodes_starts_no_program(
+    is_kept: bool, warm_python: Path, tmp_path: Path
+) -> None:
     (tmp_path / "drawn.png").write_bytes(EPS)
     (tmp_path / "gs").write_text(f"#!/bin/sh\ntouch {tmp_path}/trace\nexit 1\n")
     (tmp_path / "gs").chmod(0o755)
     program = DECODES if is_kept else DECODES.replace("quiet_libraries()\n", "")
     variables = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
-    words = [sys.executable, "-c", program, str(tmp_path / "drawn.png")]
+    words = [str(warm_python / "python"), "-Xwarm", "-c", program, str(tmp_path / "drawn.png")]
     done = subprocess.run(words, env=variables, cwd=Path(__file__).parents[2], capture_output=True, text=True)
     assert (tmp_path / "trace").exists() != is_kept, done.stderr
     assert not is_kept or "Unable to locate Ghostscript" in done.stdout, done.stderr
