@@ -1,8 +1,10 @@
 """A step's figures are those of its trained tokens, however it is cut, and of completions that count as cut alike."""
 
+import functools
 import json
 import random
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -48,15 +50,24 @@ def _random_cases() -> dict[str, dict[str, Any]]:
     return cases
 
 
-CASES |= _random_cases()
+RANDOM = _random_cases()
 
 
 @pytest.fixture(scope="module")
-def compared(warm_python: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
-    """What figure_experiments.py finds for each case."""
-    cases = {name: {"lengths": LENGTHS, **case} for name, case in CASES.items()}
+def found_of(warm_python: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], dict[str, Any]]:
+    """What figure_experiments.py finds for a case, with all that are random or all others."""
+
+    @functools.cache
+    def compared(is_random: bool) -> dict[str, dict[str, Any]]:
+        cases = {name: {"lengths": LENGTHS, **case} for name, case in (RANDOM if is_random else CASES).items()}
+        return _compared(cases, warm_python, tmp_path_factory.mktemp("figures"))
+
+    return lambda name: compared(name in RANDOM)[name]
+
+
+def _compared(cases: dict[str, dict[str, Any]], warm_python: Path, folder: Path) -> dict[str, dict[str, Any]]:
     script = Path(__file__).parents[1] / "stacks" / "figure_experiments.py"
-    command = [str(warm_python / "python"), "-Xwarm", str(script), str(tmp_path_factory.mktemp("figures"))]
+    command = [str(warm_python / "python"), "-Xwarm", str(script), str(folder)]
     done = subprocess.run([*command, json.dumps(cases)], env=environment(), capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
     line = next(line for line in done.stdout.splitlines() if line.startswith("FOUND"))
@@ -64,9 +75,9 @@ def compared(warm_python: Path, tmp_path_factory: pytest.TempPathFactory) -> dic
     return found
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_the_figures_are_those_of_the_rows(name: str, compared: dict[str, dict[str, Any]]) -> None:
-    found = compared[name]
+@pytest.mark.parametrize("name", [*CASES, *(pytest.param(name, marks=pytest.mark.long) for name in RANDOM)])
+def test_the_figures_are_those_of_the_rows(name: str, found_of: Callable[[str], dict[str, Any]]) -> None:
+    found = found_of(name)
     assert len(found["logged"]) == 4
     for logged, rows in zip(found["logged"], found["rows"], strict=True):
         own = {
@@ -82,8 +93,8 @@ def test_the_figures_are_those_of_the_rows(name: str, compared: dict[str, dict[s
 
 
 @pytest.mark.parametrize("name", ["bnpo", "without less padding", "nothing trained"])
-def test_the_figures_agree_on_what_was_cut(name: str, compared: dict[str, dict[str, Any]]) -> None:
-    found = compared[name]
+def test_the_figures_agree_on_what_was_cut(name: str, found_of: Callable[[str], dict[str, Any]]) -> None:
+    found = found_of(name)
     lines = [line for line in found["logged"] if "completions/ended_by_length" in line]
     assert len(lines) == 2  # one for each generation
     for number, line in enumerate(lines):
