@@ -122,15 +122,37 @@ def test_a_secret_of_the_data_is_not_written(
     assert SECRET not in text and "<redacted> " in text
 
 
-def test_the_first_process_writes_its_own(make_plan: Callable[..., Changes], trained: Callable[..., Trained]) -> None:
-    plan = plan_of(make_plan, per_device_train_batch_size=8, max_steps=2)
+SAID = """
+import json, os
+from pathlib import Path
+
+def said(completions, **kwargs):
+    with Path(__file__).with_name(f"said-{os.environ['RANK']}.jsonl").open("a") as file:
+        file.write(json.dumps([completion[0]["content"] for completion in completions]) + "\\n")
+    return [float(len(completion[0]["content"])) for completion in completions]
+"""
+
+
+def test_the_first_process_writes_its_own(
+    make_plan: Callable[..., Changes], trained: Callable[..., Trained], sha256_of_text: Callable[[str], str]
+) -> None:
+    """Both answer the prompt of a step, each with draws of its own."""
+    weights = {"reward_weights": [2.0, 0.5, 1.0]}
+    plan = plan_of(make_plan, per_device_train_batch_size=8, num_generations=16, max_steps=2, **weights)
+    plan["rewards"].append(planned_reward("mine.py:said", kind="python", name="said", sha256=sha256_of_text(SAID)))
+    plan["batch"].update(num_generations=16, prompts=1)
     plan["expect"]["world_size"] = 2
     plan["world"]["num_processes"] = 2
-    run = trained(plan, ranks=2)
+    run = trained(plan, user={"mine.py": SAID}, ranks=2)
     assert run.exit_codes == [0, 0], run.output
+    files = [run.folder / "worker" / "user" / f"said-{rank}.jsonl" for rank in (0, 1)]
+    first, second = ([json.loads(line) for line in file.read_text().splitlines()] for file in files)
+    assert all(own != of_other for own, of_other in zip(first, second, strict=True))
     lines = kept(run.folder)
     assert [line["step"] for line in lines] == [1, 2]
-    assert all(row["rewards"]["digits"] == has_two_digits(row) for line in lines for row in line["rows"])
+    for line, texts in zip(lines, first, strict=True):
+        assert {row["completion"] for row in line["rows"]} <= {*texts}
+        assert all(row["rewards"]["digits"] == has_two_digits(row) for row in line["rows"])
 
 
 @pytest.mark.parametrize(
