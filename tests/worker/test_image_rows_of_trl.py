@@ -59,6 +59,7 @@ TRAINED: dict[str, tuple[str, dict[str, Any]]] = {
     "test_train_vlm_log_multimodal_false": ("gemma3", {"logging": {"log_completions": True}}),
     "test_vlm_training": ("smolvlm", OF_SMOLVLM),
 }
+QUICK = ("test_train_vlm_with_pad_to_multiple_of", "test_train_vlm_log_multimodal_false")
 REFUSED: dict[str, tuple[str, dict[str, Any], str]] = {
     "test_train_vlm_and_liger": (QWEN, {"trl": {"use_liger_kernel": True}}, "use_liger_kernel"),
     # Two more rows train with vLLM, in tests/with_vllm/test_images.py: Qwen2.5-VL, and SmolVLM with LoRA.
@@ -74,7 +75,8 @@ def _rows(named: dict[str, Any]) -> list[Any]:
     has_torchvision = find_spec("torchvision") is not None
     lacking = {name: row[0] in NEEDS_TORCHVISION and not has_torchvision for name, row in named.items()}
     skipped = {name: pytest.mark.skipif(lacking[name], reason="its processor needs torchvision") for name in named}
-    return [pytest.param(*row, id=name, marks=skipped[name]) for name, row in named.items()]
+    long = {name: [pytest.mark.long] if named is TRAINED and name not in QUICK else [] for name in named}
+    return [pytest.param(*row, id=name, marks=[skipped[name], *long[name]]) for name, row in named.items()]
 
 
 @pytest.fixture
