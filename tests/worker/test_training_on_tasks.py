@@ -1,4 +1,7 @@
-"""A training on rows of reasoning-gym, and what stops it: the real package, TRL and the quickstart's model."""
+"""A training on rows of reasoning-gym, and what stops it: the real package, TRL and the quickstart's model.
+
+Of the package's sources most tests import two tasks alone: all of them take a second in each process.
+"""
 
 import json
 import os
@@ -6,6 +9,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Callable
+from fnmatch import fnmatch
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -46,10 +50,33 @@ RECIPE: dict[str, Any] = {
 
 
 @pytest.fixture(scope="module")
-def command(warm_python: Path) -> Command:
+def two_tasks(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The package's own sources, of which two tasks are imported."""
+    spec = find_spec("reasoning_gym")
+    assert spec is not None
+    assert spec.origin is not None
+    folder = tmp_path_factory.mktemp("two")
+    package = folder / "reasoning_gym"
+    kept = ("*.py", "arithmetic", "algorithmic", "coaching")
+    shutil.copytree(
+        Path(spec.origin).parent,
+        package,
+        ignore=lambda _, names: {name for name in names if not any(fnmatch(name, one) for one in kept)},
+    )
+    (package / "arithmetic" / "__init__.py").write_text("from . import chain_sum\n")
+    (package / "algorithmic" / "__init__.py").write_text("from . import number_sorting\n")
+    text = (package / "__init__.py").read_text()
+    (package / "__init__.py").write_text(
+        re.sub(r"from \. import \([^)]*\)", "from . import algorithmic, arithmetic", text)
+    )
+    return folder
+
+
+@pytest.fixture(scope="module")
+def command(warm_python: Path, two_tasks: Path) -> Command:
     """Runs grpo-run, whose trainings have the libraries already. beside: a folder whose packages win."""
 
-    def run(*words: str, cwd: Path, beside: Path | None = None) -> "subprocess.CompletedProcess[str]":
+    def run(*words: str, cwd: Path, beside: Path | None = two_tasks) -> "subprocess.CompletedProcess[str]":
         environment = {**os.environ, "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
         environment |= {} if beside is None else {"PYTHONPATH": str(beside)}
         program = [str(warm_python / "grpo-run"), *words]
@@ -73,13 +100,10 @@ def run(project: Path, command: Command) -> Path:
 
 
 @pytest.fixture(scope="module")
-def other_scorer(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def other_scorer(two_tasks: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The package with a scorer of sums that has one line more; its rows are the same."""
-    spec = find_spec("reasoning_gym")
-    assert spec is not None
-    assert spec.origin is not None
     folder = tmp_path_factory.mktemp("packages")
-    shutil.copytree(Path(spec.origin).parent, folder / "reasoning_gym")
+    shutil.copytree(two_tasks, folder, dirs_exist_ok=True)
     with (folder / "reasoning_gym/arithmetic/chain_sum.py").open("a") as file:
         file.write("MORE = 1\n")
     return folder
@@ -115,6 +139,21 @@ def test_a_run_that_goes_on_draws_the_same_rows(run: Path, project: Path, comman
     assert plans[0]["data"] == plans[1]["data"]
     assert records[0]["verified"] == records[1]["verified"]
     assert records[1]["step"] == 3
+
+
+@pytest.mark.long
+def test_the_whole_package_trains_the_same(run: Path, project: Path, command: Command) -> None:
+    done = command("run", "recipe.yaml", "--out", "whole", cwd=project, beside=None)
+    assert done.returncode == 0, done.stdout + done.stderr
+    plans, steps = (
+        [json.loads((folder / "plan.json").read_text())["data"] for folder in (run, project / "whole")],
+        [
+            [line["rewards/reasoning_gym/mean"] for line in events(folder, "step")]
+            for folder in (run, project / "whole")
+        ],
+    )
+    assert plans[0] == plans[1]
+    assert steps[0] == steps[1]
 
 
 def test_another_scorer_is_drift_and_is_not_launched(
