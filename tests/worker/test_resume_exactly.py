@@ -8,19 +8,26 @@ from typing import Any
 
 import pytest
 from resumed_runs import killed_after, trained_lines, weights
-from worker_runs import Changes, Trained, events, planned_data, planned_reward, record, start, train
+from worker_runs import Changes, Trained, events, planned_data, planned_reward, record, start
 
 pytestmark = pytest.mark.stack
 
 Make = Callable[..., Changes]
 Train = Callable[..., Trained]
 SAVES = {"max_steps": 8, "save_strategy": "steps", "save_steps": 4, "weight_decay": 0.1, "lr_scheduler_type": "cosine"}
+FOUR = {"max_steps": 4, "save_steps": 2}
 TWO_MICRO_BATCHES = {"per_device_train_batch_size": 8, "gradient_accumulation_steps": 2}
 SYNC = {"beta": 0.1, "sync_ref_model": True, "ref_model_sync_steps": 3, "ref_model_mixup_alpha": 0.6}
 CHOSEN = {"filter": "{{ prompt_tokens > 3 and '7' not in question }}", "max_prompt_tokens": 99, "shuffle_seed": 3}
 # By name: kind, changes to GRPOConfig and to the data, how often is evaluated, the step of the kill.
 CASES: dict[str, tuple[str, Changes, Changes, int | None, int]] = {
-    "a checkpoint between two lines of figures": ("full", {"logging_steps": 3, **TWO_MICRO_BATCHES}, {}, 2, 4),
+    "a checkpoint between two lines of figures, in the second epoch of chosen rows": (
+        "full",
+        {"logging_steps": 3, **TWO_MICRO_BATCHES},
+        CHOSEN | {"max_rows": 6},
+        2,
+        4,
+    ),
     "dropout, checkpointing, two iterations of two steps": (
         "lora",
         {"gradient_checkpointing": True, "num_iterations": 2, "steps_per_generation": 4, **TWO_MICRO_BATCHES},
@@ -28,12 +35,15 @@ CASES: dict[str, tuple[str, Changes, Changes, int | None, int]] = {
         None,
         4,
     ),
-    "a checkpoint that is due within a generation": ("full", {"num_iterations": 2, "save_steps": 3}, {}, None, 4),
-    "in the second epoch": ("full", {"logging_steps": 3}, {"max_rows": 6}, None, 4),
-    "a reference that follows": ("full", SYNC, {}, None, 4),
-    "an adapter in bfloat16 on 4 bits": ("nf4", {}, {}, None, 4),
-    "at the end of the training": ("lora", {"lr_scheduler_type": "constant"}, {}, 0, 8),
-    "rows that were chosen": ("full", {"logging_steps": 3}, CHOSEN | {"max_rows": 6}, None, 4),
+    "a checkpoint that is due within a generation, a reference that follows": (
+        "full",
+        {"num_iterations": 2, "save_steps": 3, **SYNC},
+        {},
+        None,
+        4,
+    ),
+    "an adapter in bfloat16 on 4 bits": ("nf4", FOUR, {}, None, 2),
+    "at the end of the training": ("lora", {"lr_scheduler_type": "constant", **FOUR}, {}, 0, 4),
 }
 
 
@@ -54,19 +64,19 @@ def test_a_run_goes_on_from_its_checkpoint_as_if_nothing_had_happened(
     assert [line.get("resumed") for line in events(again, "start")] == [None, [f"resumed from checkpoint-{step}"]]
     assert trained_lines(again) == trained_lines(whole.folder)
     assert weights(again) == weights(whole.folder) != {}
-    assert done.record["step"] == 8
+    assert done.record["step"] == plan["arguments"]["GRPOConfig"]["max_steps"]
     assert means(done) == means(whole)
 
 
 def test_two_processes_go_on_as_one_run(make_plan: Make, trained: Train, sums: Path, tmp_path: Path) -> None:
-    arguments = {"logging_steps": 3, "per_device_train_batch_size": 8}
+    arguments = {"logging_steps": 3, "per_device_train_batch_size": 8, **FOUR}
     plan = plan_of(make_plan, "lora", arguments, data=planned_data(sums, **CHOSEN))
-    alone = finished(trained, plan_of(make_plan, "lora", {}, data=plan["data"]), tmp_path / "alone")
+    alone = finished(trained, plan_of(make_plan, "lora", {"max_steps": 1}, data=plan["data"]), tmp_path / "alone")
     plan["world"].update(num_processes=2, strategy="ddp")
     plan["expect"]["world_size"] = 2
     whole = finished(trained, plan, tmp_path / "whole", ranks=2)
 
-    again = killed_after(whole.folder, 4, tmp_path / "again")
+    again = killed_after(whole.folder, 2, tmp_path / "again")
     done = trained(plan, folder=again, resume=True, ranks=2)
 
     assert done.exit_codes == [0, 0], done.output
@@ -166,6 +176,13 @@ def test_resume_without_a_checkpoint_begins_anew(make_plan: Make, trained: Train
     assert weights(again) == weights(whole.folder)
 
 
+@pytest.fixture(scope="module")
+def four_steps(make_plan: Make, trained: Train, tmp_path_factory: pytest.TempPathFactory) -> Trained:
+    """A training whose checkpoint of step 2 is one to go on from."""
+    plan = plan_of(make_plan, "full", FOUR)
+    return finished(trained, plan, tmp_path_factory.mktemp("four_steps") / "whole")
+
+
 LARGE = {"measured": 7 << 40, "reserved": None, "estimated": None}
 
 
@@ -178,10 +195,9 @@ LARGE = {"measured": 7 << 40, "reserved": None, "estimated": None}
     ],
 )
 def test_time_and_memory_are_those_of_all_launches(
-    before: Changes, launches: int, has_cpu: bool, make_plan: Make, trained: Train, tmp_path: Path
+    before: Changes, launches: int, has_cpu: bool, four_steps: Trained, trained: Train, tmp_path: Path
 ) -> None:
-    plan = plan_of(make_plan, "full", {"save_steps": 2, "max_steps": 4})
-    whole = finished(trained, plan, tmp_path / "whole")
+    plan, whole = json.loads((four_steps.folder / "plan.json").read_text()), four_steps
     assert whole.record["launches"] == 1
     assert 0 < whole.record["train_wall_s"] < 500
     again = killed_after(whole.folder, 2, tmp_path / "again")
@@ -202,16 +218,13 @@ def test_time_and_memory_are_those_of_all_launches(
     assert max(held["score"], held["generate"]) < 1 << 40
 
 
-@pytest.mark.usefixtures("warm")
-def test_a_plan_that_was_edited_is_not_gone_on_with(make_plan: Make, make_run: Callable[..., Path]) -> None:
-    folder = make_run(plan_of(make_plan, "full", {"max_steps": 4}))
-    assert train(folder)[0] == 0
-    plan = json.loads((folder / "plan.json").read_text())
+def test_a_plan_that_was_edited_is_not_gone_on_with(four_steps: Trained, trained: Train, tmp_path: Path) -> None:
+    again = killed_after(four_steps.folder, 2, tmp_path / "again")
+    plan = json.loads((again / "plan.json").read_text())
     plan["arguments"]["GRPOConfig"]["temperature"] = 0.5
-    (folder / "plan.json").write_text(json.dumps(plan))
 
-    exit_code, output = train(folder, "--resume")
+    done = trained(plan, folder=again, resume=True)
 
-    assert exit_code == 3, output
-    assert "plan.json has changed since checkpoint-4 was written" in output
-    assert "GRPOConfig.temperature 1.0 -> 0.5" in record(folder)["message"]
+    assert done.exit_code == 3, done.output
+    assert "plan.json has changed since checkpoint-2 was written" in done.output
+    assert "GRPOConfig.temperature 1.0 -> 0.5" in done.record["message"]
