@@ -591,6 +591,20 @@ def little_memory_for_completions() -> None:
     GRPOTrainer._generate = generate
 
 
+def activities_that_are_late_soon() -> None:
+    """Those without a median: after three seconds instead of six, and ended after twelve."""
+    from grpo_recipes.worker.guards import no_progress
+
+    no_progress.UNKNOWN_FACTOR = 3
+
+
+def memory_that_is_compared_soon() -> None:
+    """The guard compares stretches of three steps, so that a test needs no sixty."""
+    from grpo_recipes.worker.guards import memory_growth
+
+    memory_growth.STEPS = 3
+
+
 def phases_that_nobody_watches() -> None:
     from grpo_recipes.worker import training
 
