@@ -1,5 +1,6 @@
 """A tiny model, its data, plans for it, and run folders as the launcher makes them."""
 
+import fcntl
 import functools
 import hashlib
 import json
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 import worker_runs
 from support.tiny_models import write_tiny_model
+from support.tool_model import write_tool_model
 from worker_runs import Changes, Trained, environment, plan_of, planned_data, record
 
 from grpo_recipes.render.run_folder import archive_modules
@@ -24,6 +26,18 @@ PACKAGE = Path(__file__).resolve().parents[2] / "grpo_recipes"
 def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the model and its tokenizer."""
     return write_tiny_model(tmp_path_factory.mktemp("models") / "tiny")
+
+
+@pytest.fixture(scope="session")
+def tool_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a model that calls its tool, which is taught once for all test processes."""
+    own = tmp_path_factory.getbasetemp()
+    shared = own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
+    with (shared / "teaching").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (shared / "tool_model").exists():
+            write_tool_model(own / "taught").rename(shared / "tool_model")
+    return shared / "tool_model"
 
 
 @pytest.fixture(scope="session")

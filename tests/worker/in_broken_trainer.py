@@ -16,6 +16,7 @@ import socket
 import sys
 import tempfile
 import traceback
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -644,16 +645,20 @@ def rewritten(request: dict[str, Any]) -> int:
     from grpo_recipes.worker.model import build_trainer
     from grpo_recipes.worker.trainer import observed
 
-    count = 0
+    found: Counter[str] = Counter()
+    is_changed = False
     for module in (of_transformers, base_trainer, grpo_trainer):
         source = Path(module.__file__).read_text()
         for old, new in request["changes"]:
             source, number = re.subn(old, new, source)
-            count += number
+            found[old] += number
+        is_changed |= any(found.values())
+        if not is_changed:
+            continue
         exec(compile(source, module.__file__, "exec"), vars(module))
         if module is of_transformers:
             base_trainer.Trainer = transformers.Trainer = of_transformers.Trainer
-    assert count, "the text does not occur"
+    assert all(found[old] for old, _ in request["changes"]), "the text does not occur"
     trl.GRPOTrainer = grpo_trainer.GRPOTrainer
     build_trainer.ObservedTrainer = importlib.reload(observed).ObservedTrainer
     return train({"fault": "nothing", **request})

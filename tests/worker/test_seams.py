@@ -8,7 +8,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from support.tool_model import write_tool_model
 from tool_runs import FILE, planned_tool, tool_plan
 from worker_runs import Changes, Trained
 
@@ -23,19 +22,10 @@ WITHOUT_LAYERS = {"_tokenize_prompts", "create_optimizer", "get_decay_parameter_
 
 
 @pytest.fixture(scope="module")
-def of_tools(tmp_path_factory: pytest.TempPathFactory, sums: Path) -> Changes:
+def of_tools(tool_model: Path, sums: Path) -> Changes:
     """Two steps with a tool, less padding, redrawn groups and a checkpoint, so that almost every seam has a layer."""
-    model = write_tool_model(tmp_path_factory.mktemp("models") / "tools")
     arguments = {"max_steps": 2, "save_strategy": "steps", "save_steps": 1, "gradient_accumulation_steps": 2}
-    return tool_plan(model, sums, planned_tool(), arguments=arguments, shims={"less_padding": "sorted"})
-
-
-@pytest.fixture(scope="module")
-def unchanged(trained: Train, of_tools: Changes) -> str:
-    """The weights after the plan's two steps."""
-    run = trained(of_tools, user=FILE)
-    assert run.exit_code == 0, run.output
-    return _weights(run)
+    return tool_plan(tool_model, sums, planned_tool(), arguments=arguments, shims={"less_padding": "sorted"})
 
 
 def _weights(run: Trained) -> str:
@@ -43,16 +33,24 @@ def _weights(run: Trained) -> str:
     return hashlib.sha256(file.read_bytes()).hexdigest()
 
 
-@pytest.mark.parametrize("member", MEMBERS)
-def test_a_renamed_member_stops_the_run_by_name(member: str, trained: Train, of_tools: Changes, unchanged: str) -> None:
-    renamed = [rf"(def |self\.|super\(\)\.){member}\(", rf"\1another_{member}("]
-    run = trained(of_tools, user=FILE, call="rewritten", changes=[renamed])
-    if member in WITHOUT_LAYERS:
-        assert run.exit_code == 0 and _weights(run) == unchanged, run.output
-        return
+def _renamed(member: str) -> list[str]:
+    return [rf"(def |self\.|super\(\)\.){member}\(", rf"\1another_{member}("]
+
+
+@pytest.mark.parametrize("member", [member for member in MEMBERS if member not in WITHOUT_LAYERS])
+def test_a_renamed_member_stops_the_run_by_name(member: str, trained: Train, of_tools: Changes) -> None:
+    run = trained(of_tools, user=FILE, call="rewritten", changes=[_renamed(member)])
     assert run.exit_code == 3, run.output
     assert f"grpo-run does not know this release: {member}" in run.output
     assert "GRPOTrainer has no such member" in run.output and "trl 1.16.0 is installed" in run.output
+
+
+def test_renamed_members_that_nothing_stands_around_change_nothing(trained: Train, of_tools: Changes) -> None:
+    assert {*MEMBERS} > WITHOUT_LAYERS
+    unchanged = trained(of_tools, user=FILE)
+    run = trained(of_tools, user=FILE, call="rewritten", changes=[*map(_renamed, sorted(WITHOUT_LAYERS))])
+    assert (unchanged.exit_code, run.exit_code) == (0, 0), run.output
+    assert _weights(run) == _weights(unchanged)
 
 
 REWARDS = "_calculate_rewards"

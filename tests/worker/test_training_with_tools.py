@@ -8,19 +8,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from resumed_runs import killed_after, weights
 from support.tool_model import write_tool_model
 from test_several_processes import for_two
 from tool_runs import FILE, planned_tool, tool_plan
-from worker_runs import Changes, Trained, events, train
+from worker_runs import Changes, Trained, events
 
 pytestmark = pytest.mark.stack
 
 Train = Callable[..., Trained]
-
-
-@pytest.fixture(scope="module")
-def tool_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_tool_model(tmp_path_factory.mktemp("models") / "tools")
+ONE = {"max_steps": 1}
 
 
 @pytest.fixture(scope="module")
@@ -113,7 +110,7 @@ def test_nothing_of_the_tools_is_left(with_add: Trained) -> None:
 
 
 def test_a_tool_that_fails_is_told_and_counted(trained: Train, make_plan: Callable[..., Changes]) -> None:
-    run = trained(make_plan(planned_tool("fail")), user=FILE)
+    run = trained(make_plan(planned_tool("fail"), arguments=ONE), user=FILE)
     assert run.exit_code == 0, run.output
     step = events(run.folder, "step")[0]
     assert step["tools/fail/failures"] == step["tools/fail/calls"] > 8
@@ -127,7 +124,7 @@ def test_an_asynchronous_tool_is_called(trained: Train, make_plan: Callable[...,
     source = (
         FILE["tools.py"].replace("def later", "def add").replace("def add(a: int, b: int) -> int:", "def old():", 1)
     )
-    run = trained(make_plan(planned_tool("add", source, is_async=True)), user={"tools.py": source})
+    run = trained(make_plan(planned_tool("add", source, is_async=True), arguments=ONE), user={"tools.py": source})
     assert run.exit_code == 0, run.output
     assert events(run.folder, "step")[0]["tools/add/calls"] > 8
     assert run.proofs()["PRF019"]["ok"]
@@ -138,7 +135,7 @@ def test_no_call_is_said_with_what_the_policy_wrote(
 ) -> None:
     """A model of the same sizes that was taught nothing."""
     untaught = write_tool_model(tmp_path / "untaught", steps=0)
-    plan = make_plan(planned_tool())
+    plan = make_plan(planned_tool(), arguments=ONE)
     run = trained({**plan, "model": {**plan["model"], "path": str(untaught)}}, user=FILE)
     assert run.proofs()["PRF021"]["ok"] is None
     assert run.proofs()["PRF021"]["shown"].startswith("NO TOOL WAS CALLED; the first completion begins '")
@@ -147,7 +144,7 @@ def test_no_call_is_said_with_what_the_policy_wrote(
 
 
 def test_replies_that_do_not_fit_are_said(trained: Train, make_plan: Callable[..., Changes]) -> None:
-    run = trained(make_plan(planned_tool(), arguments={"max_completion_length": 12}), user=FILE)
+    run = trained(make_plan(planned_tool(), arguments={"max_completion_length": 12, **ONE}), user=FILE)
     assert run.proofs()["PRF021"]["shown"] == "NO TOOL REPLY FITS into the 12 tokens of a completion"
 
 
@@ -177,29 +174,20 @@ def test_a_broken_trainer_fails_the_proof(fault: str, trained: Train, make_plan:
 
 
 def test_a_run_that_is_gone_on_with_is_the_same(
-    make_run: Callable[..., Path], make_plan: Callable[..., Changes], warm: None
+    trained: Train, make_plan: Callable[..., Changes], tmp_path: Path
 ) -> None:
     """The tool draws random numbers, which are those of the step whether the run was resumed or not."""
-    saving = {"save_strategy": "steps", "save_steps": 1, "max_steps": 3}
-    plan = make_plan(planned_tool(), arguments=saving)
-    whole, cut = make_run(plan, "whole", FILE), make_run(plan, "cut", FILE)
-    assert train(whole)[0] == 0
-    assert train(cut)[0] == 0
-    for later in (2, 3):
-        for path in sorted((cut / "checkpoints" / f"checkpoint-{later}").rglob("*"), reverse=True):
-            path.unlink() if path.is_file() else path.rmdir()
-        (cut / "checkpoints" / f"checkpoint-{later}").rmdir()
-    code, output = train(cut, "--resume")
-    assert code == 0, output
-    assert _texts(whole) == _texts(cut)
-    names = ("model.safetensors",)
-    assert [(whole / "final" / name).read_bytes() for name in names] == [
-        (cut / "final" / name).read_bytes() for name in names
-    ]
+    plan = make_plan(planned_tool(), arguments={"save_strategy": "steps", "save_steps": 1, "max_steps": 3})
+    whole = trained(plan, user=FILE)
+    assert whole.exit_code == 0, whole.output
+    again = trained(plan, user=FILE, folder=killed_after(whole.folder, 1, tmp_path / "again"), resume=True)
+    assert again.exit_code == 0, again.output
+    assert [line["rows"] for line in _completions(whole)] == [line["rows"] for line in _completions(again)]
+    assert weights(whole.folder) == weights(again.folder) != {}
 
 
 def test_shims_that_touch_completions_leave_the_proofs_true(trained: Train, make_plan: Callable[..., Changes]) -> None:
-    plan = make_plan(planned_tool(), shims={"completion_ends": True, "max_prompt_length": 12})
+    plan = make_plan(planned_tool(), arguments=ONE, shims={"completion_ends": True, "max_prompt_length": 12})
     plan["expect"]["stop"] = ["9"]
     run = trained(plan, user=FILE)
     assert run.exit_code == 0, run.output
@@ -211,7 +199,7 @@ def test_shims_that_touch_completions_leave_the_proofs_true(trained: Train, make
 
 
 def test_two_processes_call_tools_of_their_own(trained: Train, make_plan: Callable[..., Changes]) -> None:
-    plan = for_two(make_plan(planned_tool(), arguments={"per_device_train_batch_size": 8}))
+    plan = for_two(make_plan(planned_tool(), arguments={"per_device_train_batch_size": 8, **ONE}))
     run = trained(plan, user=FILE, ranks=2)
     assert run.exit_codes == [0, 0], run.output
     proofs = run.proofs()
@@ -221,16 +209,8 @@ def test_two_processes_call_tools_of_their_own(trained: Train, make_plan: Callab
     assert {digits[:4] for digits in drawn_digits(run.folder)} == {digits_of(rank, [4]) for rank in (0, 1)}
 
 
-def _texts(folder: Path) -> list[Any]:
-    return [[row["completion"] for row in line["rows"]] for line in _lines(folder)]
-
-
 def _completions(run: Trained) -> list[Changes]:
-    return _lines(run.folder)
-
-
-def _lines(folder: Path) -> list[Changes]:
-    return [json.loads(line) for line in (folder / "completions.jsonl").read_text().splitlines()]
+    return [json.loads(line) for line in (run.folder / "completions.jsonl").read_text().splitlines()]
 
 
 def _content(path: Path) -> bytes:
