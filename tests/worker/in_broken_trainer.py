@@ -718,6 +718,7 @@ def _in_child(request: dict[str, Any], output: int) -> None:
     try:
         os.dup2(output, 1)
         os.dup2(output, 2)
+        os.environ.update(request.get("environ", {}))
         code = globals()[request.get("call", "train")](request)
     except BaseException:
         traceback.print_exc()

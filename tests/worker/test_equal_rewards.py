@@ -2,13 +2,12 @@
 
 import json
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 from resumed_runs import weights
-from test_several_processes import DDP_YAML, for_two
-from worker_runs import Changes, Trained, events, launch, planned_reward
+from test_several_processes import for_two
+from worker_runs import Changes, Trained, events, planned_reward
 
 from grpo_recipes.contract.metrics import constant_rewards, missing_rewards
 
@@ -65,7 +64,7 @@ def plan(make_plan: Callable[..., Changes], sha256_of_text: Callable[[str], str]
     """Plans with the functions of a text as rewards, by the weight of each."""
 
     def make(text: str, weights: list[float], **changes: Any) -> Changes:
-        names = ("first", "second")[: len(weights)]
+        names = ("first", "second", "third")[: len(weights)]
         arguments = {"reward_weights": weights, "max_steps": 3, **changes.pop("arguments", {})}
         known = {"kind": "python", "sha256": sha256_of_text(text)}
         rewards = [
@@ -79,6 +78,12 @@ def plan(make_plan: Callable[..., Changes], sha256_of_text: Callable[[str], str]
     return make
 
 
+@pytest.fixture(scope="module")
+def untrained(make_plan: Callable[..., Changes], trained: Callable[..., Trained]) -> dict[str, str]:
+    """The weights of a training that changes none."""
+    return weights(trained(make_plan(arguments={"learning_rate": 0.0, "max_steps": 1})).folder)
+
+
 SCALED = [
     {"scale_rewards": "group"},
     {"scale_rewards": "batch"},
@@ -89,7 +94,7 @@ SCALED = [
 
 @pytest.mark.parametrize("arguments", SCALED, ids=lambda one: next(iter(one.values())))
 def test_constant_rewards_train_nothing_and_are_counted(
-    arguments: Changes, plan: Callable[..., Changes], trained: Callable[..., Trained]
+    arguments: Changes, plan: Callable[..., Changes], trained: Callable[..., Trained], untrained: dict[str, str]
 ) -> None:
     last = {}
     for shims in ({}, SHIM):
@@ -101,8 +106,7 @@ def test_constant_rewards_train_nothing_and_are_counted(
         last[bool(shims)] = weights(run.folder)
         norms = [step["grad_norm"] for step in steps]
         assert not any(norms) if shims else all(norms), norms
-    start = trained(plan(PROMPTS, [1.0], arguments={**arguments, "learning_rate": 0.0}), user={"mine.py": PROMPTS})
-    assert last[True] == weights(start.folder) != last[False]
+    assert last[True] == untrained != last[False]
 
 
 def test_the_smallest_difference_is_trained_bit_for_bit(
@@ -144,17 +148,15 @@ def test_a_shim_that_does_not_act_is_seen(plan: Callable[..., Changes], trained:
     assert "in a group whose completions all have the same reward" in run.record["message"]
 
 
-@pytest.mark.usefixtures("warm")
-def test_a_group_that_two_processes_share(plan: Callable[..., Changes], make_run: Callable[..., Path]) -> None:
+def test_a_group_that_two_processes_share(plan: Callable[..., Changes], trained: Callable[..., Trained]) -> None:
     arguments = {"per_device_train_batch_size": 12}
     planned = for_two(plan(MIDDLE, [1.0, 0.2], arguments=arguments, shims=SHIM, kept_completions=12))
     planned["expect"]["arguments"] = {}
-    folder = make_run(planned, user={"mine.py": MIDDLE})
-    exit_code, output = launch(folder, DDP_YAML)
-    assert exit_code == 0, output
-    steps = events(folder, "step")
+    run = trained(planned, user={"mine.py": MIDDLE}, ranks=2)
+    assert run.exit_codes == [0, 0], run.output
+    steps = events(run.folder, "step")
     assert [step["groups_without_variance"] for step in steps] == [1 / 3] * 3
-    for line in (folder / "completions.jsonl").read_text().splitlines():
+    for line in (run.folder / "completions.jsonl").read_text().splitlines():
         advantages = [row["advantage"] for row in json.loads(line)["rows"]]
         assert all(advantages[:8]) and not any(advantages[8:])
 
@@ -165,25 +167,20 @@ def first(completions, **kwargs):
 
 def second(completions, **kwargs):
     return [None] * len(completions)
+
+def third(completions, **kwargs):
+    return [0.0] * len(completions)
 """
 SOMETIMES = SILENT.replace("[None] * len(completions)", "[None] + [1.0] * (len(completions) - 1)")
 
 
 @pytest.mark.parametrize(("steps", "text", "count"), [(3, SILENT, 1), (22, SILENT, 1), (3, SOMETIMES, 0)])
-def test_a_reward_that_never_answers_is_said_once(
+def test_rewards_that_never_answer_or_never_pay_are_said_once(
     steps: int, text: str, count: int, plan: Callable[..., Changes], trained: Callable[..., Trained]
 ) -> None:
-    run = trained(plan(text, [1.0, 0.5], arguments={"max_steps": steps}), user={"mine.py": text})
+    run = trained(plan(text, [1.0, 0.5, 0.5], arguments={"max_steps": steps}), user={"mine.py": text})
     assert run.exit_code == 0, run.output
     assert run.output.count("unused rewards  second: so far they returned None for every completion") == count
     assert missing_rewards(run.record["trend"]) == (["second was None"] if steps > 20 else [])
-
-
-NEVER_PAYS = SILENT.replace("[None] * len(completions)", "[0.0] * len(completions)")
-
-
-def test_a_reward_that_never_pays_is_named(plan: Callable[..., Changes], trained: Callable[..., Trained]) -> None:
-    run = trained(plan(NEVER_PAYS, [1.0, 0.5], arguments={"max_steps": 22}), user={"mine.py": NEVER_PAYS})
-    assert run.exit_code == 0, run.output
-    assert run.output.count("constant rewards  second was 0 for every completion of 20 steps") == 1
-    assert constant_rewards(run.record["trend"]) == ["second was 0"]
+    assert run.output.count("constant rewards  third was 0 for every completion of 20 steps") == (steps > 20)
+    assert constant_rewards(run.record["trend"]) == (["third was 0"] if steps > 20 else [])

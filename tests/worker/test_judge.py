@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 from support.judging import Request, asked_text, completion, endpoint
-from test_several_processes import DDP_YAML, for_two
-from worker_runs import Changes, events, planned_data, planned_reward, train
+from test_several_processes import for_two
+from worker_runs import Changes, events, planned_data, planned_reward
 
 from grpo_recipes.contract.files.regular_file import file_sha256
 from grpo_recipes.contract.plan import Reward
@@ -466,8 +466,8 @@ def test_a_pattern_that_takes_too_long_is_refused() -> None:
 
 
 @contextmanager
-def judged_run(make_plan: Callable[..., Changes], make_run: Say, answer: Say, **changes: Any) -> Iterator[Any]:
-    """A run folder whose second reward is a judge that runs meanwhile."""
+def judged(answer: Say, **changes: Any) -> Iterator[Any]:
+    """Rewards of which the second one is a judge that runs meanwhile."""
     with endpoint(answer) as served:
         judge = reward(served.url, prompt="{{ question }} {{ completion }} {{ solution }}", **changes)
         planned = planned_reward(served.url, kind="judge", name="judge", weight=0.5, kwargs=dict(judge.kwargs))
@@ -484,39 +484,36 @@ def _length(body: Request) -> str:
 
 
 @pytest.mark.stack
-@pytest.mark.usefixtures("warm")
 def test_a_training_and_its_evaluation_have_the_judges_scores(
-    make_plan: Callable[..., Changes], held_out: Callable[..., Changes], make_run: Say, cache: Path
+    make_plan: Callable[..., Changes], held_out: Callable[..., Changes], trained: Say, cache: Path
 ) -> None:
-    with judged_run(make_plan, make_run, _length) as (served, rewards):
+    with judged(_length) as (served, rewards):
         changes = {"rewards": rewards, "evaluation": held_out()}
         plan = make_plan("lora", arguments={"max_steps": 2, "reward_weights": [1.0, 0.5]}, **changes)
-        folder = make_run(plan)
-        code, output = train(folder, **environment(cache))
-        assert code == 0, output
+        done = trained(plan, environ=environment(cache))
+        assert done.exit_code == 0, done.output
         asked = len(served.asked)
         assert 11 <= asked <= 2 * 16 + 2 * 11
-        steps = events(folder, "step")
+        steps = events(done.folder, "step")
         assert [step["judge/failed"] for step in steps] == [0.0, 0.0]
         assert all(0 <= step["rewards/judge/mean"] <= 1 for step in steps)
-        again = make_run(plan, name="again")
-        assert train(again, **environment(cache))[0] == 0
+        again = trained(plan, environ=environment(cache))
+        assert again.exit_code == 0, again.output
         assert len(served.asked) == asked, "a second run pays nothing"
-        assert [step["rewards/judge/mean"] for step in events(again, "step")] == [
+        assert [step["rewards/judge/mean"] for step in events(again.folder, "step")] == [
             step["rewards/judge/mean"] for step in steps
         ]
-    before, after = events(folder, "evaluation")
+    before, after = events(done.folder, "evaluation")
     assert 0 <= before["rewards"]["judge"] <= 1
     assert "without_score" not in after
-    for path in (path for path in folder.rglob("*") if path.is_file()):
+    for path in (path for path in done.folder.rglob("*") if path.is_file()):
         assert KEY.encode() not in path.read_bytes(), path
 
 
 @pytest.mark.stack
-@pytest.mark.usefixtures("warm")
 @pytest.mark.parametrize(("answer", "failed", "code"), [(_length, 0.0, 0), (lambda _: "junk", 1.0, 3)])
 def test_a_judge_of_one_source_fails_in_its_own_rows_alone(
-    answer: Say, failed: float, code: int, make_plan: Callable[..., Changes], make_run: Say, cache: Path, tmp_path: Path
+    answer: Say, failed: float, code: int, make_plan: Callable[..., Changes], trained: Say, cache: Path, tmp_path: Path
 ) -> None:
     sources = []
     for name in ("math", "code"):
@@ -524,65 +521,51 @@ def test_a_judge_of_one_source_fails_in_its_own_rows_alone(
         path.write_text("".join(json.dumps({"question": f"{one}+{one}", "answer": "1"}) + "\n" for one in range(20)))
         own = {"columns": {"solution": "{{ answer }}", "source_name": name}, "source_name": name, "weight": 1.0}
         sources.append(planned_data(path, sha256=file_sha256(path), **own))
-    with judged_run(make_plan, make_run, answer) as (_, rewards):
+    with judged(answer) as (_, rewards):
         rewards[1]["not_of"] = ["code"]
         arguments = {"max_steps": 2, "reward_weights": [1.0, 0.5], "shuffle_dataset": False}
         plan = make_plan("lora", arguments=arguments, data=sources[0], sources=sources, rewards=rewards)
         plan["expect"]["arguments"] = {}
-        folder = make_run(plan)
-        ended, output = train(folder, **environment(cache))
-    assert ended == code, output
-    assert {step["judge/failed"] for step in events(folder, "step")} == {failed}
+        done = trained(plan, environ=environment(cache))
+    assert done.exit_code == code, done.output
+    assert {step["judge/failed"] for step in events(done.folder, "step")} == {failed}
 
 
 @pytest.mark.stack
-@pytest.mark.usefixtures("warm")
 def test_some_missing_scores_are_a_note_and_compare_no_evaluation(
-    make_plan: Callable[..., Changes], held_out: Callable[..., Changes], make_run: Say, cache: Path
+    make_plan: Callable[..., Changes], held_out: Callable[..., Changes], trained: Say, cache: Path
 ) -> None:
     count = iter(range(10_000))
     lacks = lambda body: "I like it" if next(count) % 4 == 0 else _length(body)  # noqa: E731
-    with judged_run(make_plan, make_run, lacks, concurrency=1) as (_, rewards):
+    with judged(lacks, concurrency=1) as (_, rewards):
         arguments = {"max_steps": 2, "reward_weights": [1.0, 0.5]}
         plan = make_plan("lora", arguments=arguments, rewards=rewards, evaluation=held_out())
         plan["guards"]["failing_judge_share"] = 0.99
-        folder = make_run(plan)
-        code, output = train(folder, **environment(cache))
-    assert code == 0, output
-    (guard,) = json.loads((folder / "run.json").read_text())["guards"]
+        done = trained(plan, environ=environment(cache))
+    assert done.exit_code == 0, done.output
+    (guard,) = done.record["guards"]
     assert (guard["name"], guard["action"]) == ("failing_judge", "note")
-    assert "note: failing_judge at step 1: the judge gave no score to " in output
-    before, after = events(folder, "evaluation")
+    assert "note: failing_judge at step 1: the judge gave no score to " in done.output
+    before, after = events(done.folder, "evaluation")
     assert before["without_score"] > 0
     assert "change" not in after
 
 
 @pytest.mark.stack
-@pytest.mark.usefixtures("warm")
 def test_a_judge_that_is_down_stops_two_processes_at_the_first_step(
-    make_plan: Callable[..., Changes], held_out: Callable[..., Changes], make_run: Say, cache: Path, monkeypatch: Any
+    make_plan: Callable[..., Changes], held_out: Callable[..., Changes], trained: Say, cache: Path
 ) -> None:
-    from worker_runs import launch
-
-    monkeypatch.setattr("worker_runs.environment", _with(environment(cache)))
-    with judged_run(make_plan, make_run, failing(503, b"busy")) as (_, rewards):
+    with judged(failing(503, b"busy")) as (_, rewards):
         arguments = {"per_device_train_batch_size": 8, "reward_weights": [1.0, 0.5]}
         plan = for_two(make_plan("lora", arguments=arguments, rewards=rewards, evaluation=held_out()))
-        folder = make_run(plan)
-        _, output = launch(folder, DDP_YAML)
-    record = json.loads((folder / "run.json").read_text())
+        done = trained(plan, environ=environment(cache), ranks=2)
+    record, output = done.record, done.output
     assert (record["status"], record["exit_code"]) == ("stopped", 3), output
     assert record["guards"][0]["name"] == "failing_judge"
     assert record["guards"][0]["value"] == 1.0
     assert "the judge gave no score to 100 % of the completions" in output
     assert "reward judge: no score for " in output
     assert "HTTP 503: busy" in output
-    (before,) = events(folder, "evaluation")
+    (before,) = events(done.folder, "evaluation")
     assert before["without_score"] == 11
     assert "11 completions without a judge's score, so not compared" in output
-
-
-def _with(more: dict[str, str]) -> Callable[..., dict[str, str]]:
-    from worker_runs import environment as plain
-
-    return lambda **given: plain(**given, **more)

@@ -8,6 +8,7 @@ from resumed_runs import of_checkpoint, weights
 from worker_runs import (
     LORA,
     Changes,
+    Trained,
     events,
     launch,
     launch_deepspeed,
@@ -52,19 +53,22 @@ def for_two(plan: Changes, **expect: object) -> Changes:
 @pytest.mark.stack
 @pytest.mark.usefixtures("warm")
 def test_two_processes_train_with_the_global_batch_of_one(
-    make_plan: Callable[..., Changes], held_out: Callable[..., Changes], make_run: Callable[..., Path]
+    make_plan: Callable[..., Changes],
+    held_out: Callable[..., Changes],
+    make_run: Callable[..., Path],
+    trained: Callable[..., Trained],
 ) -> None:
     arguments = {"per_device_train_batch_size": 8, "max_steps": 3}
     passes = {"reward": "digits", "at_least": 1.0}
     sampled = held_out(samples=3, greedy=False, pass_at=[1, 3], passes=passes)
     plan = for_two(make_plan("lora", arguments=arguments, evaluation=sampled))
-    alone = make_run(make_plan("lora", arguments={"max_steps": 1}, evaluation=sampled), name="one-process")
+    one = trained(make_plan("lora", arguments={"max_steps": 1}, evaluation=sampled))
+    assert one.exit_code == 0, one.output
+    alone = one.folder
 
     together = make_run(plan)
     exit_code, output = launch(together, DDP_YAML)
     assert exit_code == 0, output
-    exit_code, _ = train(alone)
-    assert exit_code == 0
 
     assert output.count("step 3/3") == 1
     check_proofs(together, "world 2/2", "gradient on 28/28 trainable tensors", "/16 completions end at eos", "28/28")
@@ -150,20 +154,17 @@ def place(completions, **kwargs):
 
 
 @pytest.mark.stack
-@pytest.mark.usefixtures("warm")
 def test_a_proof_that_fails_ends_all_processes(
-    make_plan: Callable[..., Changes], make_run: Callable[..., Path], sha256_of_text: Callable[[str], str]
+    make_plan: Callable[..., Changes], trained: Callable[..., Trained], sha256_of_text: Callable[[str], str]
 ) -> None:
     reward = planned_reward("idle.py:place", kind="python", name="place", sha256=sha256_of_text(IDLE))
     plan = for_two(make_plan("lora", arguments={"per_device_train_batch_size": 8, "max_steps": 3}, rewards=[reward]))
-    folder = make_run(plan, user={"idle.py": IDLE})
 
-    exit_code, output = launch(folder, DDP_YAML)
+    done = trained(plan, user={"idle.py": IDLE}, ranks=2)
 
-    assert exit_code != 0
-    end = record(folder)
-    assert (end["status"], end["exit_code"]) == ("stopped", 3), output
-    assert "14 of 14 LoRA B are zero after 2 steps" in end["message"]
+    assert done.exit_codes == [3, 3], done.output
+    assert (done.record["status"], done.record["exit_code"]) == ("stopped", 3), done.output
+    assert "14 of 14 LoRA B are zero after 2 steps" in done.record["message"]
 
 
 def check_proofs(folder: Path, *shown: str) -> None:

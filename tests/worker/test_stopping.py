@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from support.processes import wait_until
-from worker_runs import Changes, events, lora_numbers, planned_reward, record, start, train
+from worker_runs import Changes, Trained, events, lora_numbers, planned_reward, record, start, train
 
 SLOW_REWARD = """
 import time
@@ -23,12 +23,13 @@ def slow(completions, **kwargs):
 def test_an_interrupted_run_leaves_a_checkpoint_from_which_it_goes_on_to_the_same_losses(
     make_plan: Callable[..., Changes],
     make_run: Callable[..., Path],
+    trained: Callable[..., Trained],
     sha256_of_text: Callable[[str], str],
 ) -> None:
     reward = planned_reward("slow.py:slow", kind="python", name="slow", sha256=sha256_of_text(SLOW_REWARD))
-    plan = make_plan("lora", arguments={"max_steps": 20}, rewards=[reward])
-    folder = make_run(plan, user={"slow.py": SLOW_REWARD})
-    whole = make_run(plan, name="uninterrupted", user={"slow.py": SLOW_REWARD})
+    plan = make_plan("lora", arguments={"max_steps": 12}, rewards=[reward])
+    slow = {"slow.py": SLOW_REWARD}
+    folder = make_run(plan, user=slow)
 
     process = start(folder)
     assert process.stdout is not None
@@ -42,18 +43,19 @@ def test_an_interrupted_run_leaves_a_checkpoint_from_which_it_goes_on_to_the_sam
     end = record(folder)
     stopped_at = end["step"]
     assert (end["status"], end["exit_code"], end["final"]) == ("interrupted", 75, None)
-    assert 2 <= stopped_at < 20
+    assert 2 <= stopped_at < 12
     assert end["checkpoint"] == str(folder / "checkpoints" / f"checkpoint-{stopped_at}")
     saved = {path.name for path in Path(end["checkpoint"]).iterdir()}
     assert {"adapter_model.safetensors", "optimizer.pt", "rng_state.pth", "trainer_state.json"} <= saved
     assert [path.name for path in (folder / "checkpoints").iterdir()] == [f"checkpoint-{stopped_at}"]
 
-    assert train(folder)[0] == 3  # without --resume it would train over the checkpoint
-    exit_code, output = train(folder, "--resume")
-    assert exit_code == 0, output
-    assert record(folder)["status"] == "completed"
-    assert train(whole)[0] == 0
-    assert losses(folder) == losses(whole)
+    assert trained(plan, user=slow, folder=folder).exit_code == 3  # without resume it would train over the checkpoint
+    done = trained(plan, user=slow, folder=folder, resume=True)
+    assert done.exit_code == 0, done.output
+    assert done.record["status"] == "completed"
+    whole = trained(plan, user=slow)
+    assert whole.exit_code == 0, whole.output
+    assert losses(folder) == losses(whole.folder)
 
 
 @pytest.mark.stack
@@ -77,48 +79,44 @@ def losses(folder: Path) -> list[tuple[int, float, float]]:
 
 
 @pytest.mark.stack
-@pytest.mark.usefixtures("warm")
 def test_a_reward_that_raises_fails_the_run_with_its_message(
-    make_plan: Callable[..., Changes], make_run: Callable[..., Path], sha256_of_text: Callable[[str], str]
+    make_plan: Callable[..., Changes], trained: Callable[..., Trained], sha256_of_text: Callable[[str], str]
 ) -> None:
     text = "def broken(completions, **kwargs):\n    raise LookupError('no such unit')\n"
     reward = planned_reward("broken.py:broken", kind="python", name="broken", sha256=sha256_of_text(text))
-    folder = make_run(make_plan(rewards=[reward]), user={"broken.py": text})
 
-    exit_code, output = train(folder)
+    done = trained(make_plan(rewards=[reward]), user={"broken.py": text})
 
-    assert exit_code == 1
-    assert "Traceback" in output
-    assert record(folder)["status"] == "failed"
-    first, second = record(folder)["message"].splitlines()[:2]
+    assert done.exit_code == 1
+    assert "Traceback" in done.output
+    assert done.record["status"] == "failed"
+    first, second = done.record["message"].splitlines()[:2]
     assert first == "reward broken raised LookupError: no such unit"
     assert second.startswith("  = because: broken.py:2: ")
 
 
 @pytest.mark.stack
-@pytest.mark.usefixtures("warm")
 def test_all_differences_of_the_live_trainer_are_named_at_once(
-    make_plan: Callable[..., Changes], make_run: Callable[..., Path]
+    make_plan: Callable[..., Changes], trained: Callable[..., Trained]
 ) -> None:
     plan = make_plan("lora")
     plan["expect"]["trainable_parameters"] = 4711
     plan["expect"]["arguments"]["beta"] = 0.04
     plan["expect"]["arguments"]["learning_rate"] = 0.003
-    folder = make_run(plan)
 
-    exit_code, output = train(folder)
+    done = trained(plan)
 
-    assert exit_code == 3, output
-    assert "error: arguments: the proof failed before the first step [PRF013]\n" in output
-    assert "trained tensors: the proof failed before the first step [PRF014]\n" in output
-    assert "  GRPOConfig.beta: plan 0.04, live 0.0\n" in output
-    assert f"  trainable parameters: plan 4711, live {lora_numbers(4)}\n" in output
-    assert "learning_rate" not in output
-    assert [check["name"] for check in record(folder)["checks"] if not check["ok"]] == [
+    assert done.exit_code == 3, done.output
+    assert "error: arguments: the proof failed before the first step [PRF013]\n" in done.output
+    assert "trained tensors: the proof failed before the first step [PRF014]\n" in done.output
+    assert "  GRPOConfig.beta: plan 0.04, live 0.0\n" in done.output
+    assert f"  trainable parameters: plan 4711, live {lora_numbers(4)}\n" in done.output
+    assert "learning_rate" not in done.output
+    assert [check["name"] for check in done.record["checks"] if not check["ok"]] == [
         "GRPOConfig.beta",
         "trainable parameters",
     ]
-    assert not (folder / "metrics.jsonl").exists()
+    assert not (done.folder / "metrics.jsonl").exists()
 
 
 @pytest.mark.processes
@@ -208,23 +206,21 @@ def asking(completions, **kwargs):
 
 
 @pytest.mark.stack
-@pytest.mark.usefixtures("warm")
 def test_a_signal_during_the_first_evaluation_ends_it_between_two_batches(
     make_plan: Callable[..., Changes],
-    make_run: Callable[..., Path],
+    trained: Callable[..., Trained],
     held_out: Callable[..., Changes],
     sha256_of_text: Callable[[str], str],
 ) -> None:
     reward = planned_reward("asking.py:asking", kind="python", name="asking", sha256=sha256_of_text(ASKING_REWARD))
     second = {**held_out(), "name": "second"}
     plan = make_plan("lora", arguments={"max_steps": 2}, rewards=[reward], evaluation=held_out(others=[second]))
-    folder = make_run(plan, user={"asking.py": ASKING_REWARD})
 
-    exit_code, output = train(folder)
+    done = trained(plan, user={"asking.py": ASKING_REWARD})
 
-    assert exit_code == 75, output
-    assert "step 1/" not in output
-    assert "interrupted; the run can be resumed\n" in output
-    end = record(folder)
+    assert done.exit_code == 75, done.output
+    assert "step 1/" not in done.output
+    assert "interrupted; the run can be resumed\n" in done.output
+    end = done.record
     assert (end["status"], end["step"], end["checkpoint"]) == ("interrupted", 0, None)
     assert end["message"] == "stopped by a signal before the first step"
