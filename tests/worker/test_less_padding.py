@@ -1,5 +1,6 @@
 """With less padding the gradients are TRL's, of fewer tokens, and a model that would score otherwise is stopped."""
 
+import functools
 import json
 import subprocess
 from collections.abc import Callable
@@ -14,11 +15,14 @@ from grpo_recipes.worker.shims.less_padding import FAMILIES
 pytestmark = pytest.mark.stack
 # Four micro-batches of one step, and a second step on the same completions, away from the policy that sampled them.
 CUT = {"per_device_train_batch_size": 4, "gradient_accumulation_steps": 4, "num_iterations": 2, "beta": 0.04}
+LONG: dict[str, Changes] = {
+    **{loss: {"loss_type": loss} for loss in ("cispo", "sapo", "luspo", "vespo")},
+    "sequence ratios": {"loss_type": "grpo", "importance_sampling_level": "sequence"},
+}
 SORTED: dict[str, Changes] = {
-    **{loss: {"loss_type": loss} for loss in ("grpo", "cispo", "sapo", "luspo", "vespo")},
+    "grpo": {"loss_type": "grpo"},
     "dapo, truncated ones masked": {"loss_type": "dapo", "mask_truncated_completions": True},
     "dr_grpo, a multiple of 8": {"loss_type": "dr_grpo", "pad_to_multiple_of": 8},
-    "sequence ratios": {"loss_type": "grpo", "importance_sampling_level": "sequence"},
     "steps of half a generation": {"loss_type": "grpo", "steps_per_generation": 8},
     "steps of two generations": {"loss_type": "grpo", "steps_per_generation": 2, "num_iterations": 1},
 }
@@ -50,30 +54,43 @@ SMALL = {
 MEANS = {"entropy", "kl", "clip_ratio/region_mean"}
 
 
+Compared = Callable[[str], dict[str, Any]]
+
+
+def marked(cases: dict[str, Changes]) -> list[Any]:
+    """The names of cases; those of LONG run before a release."""
+    return [pytest.param(name, marks=[pytest.mark.long] if name in LONG else []) for name in cases]
+
+
 @pytest.fixture(scope="module")
-def compared(warm_python: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
-    """What padding_experiments.py finds for each case, and for a model with absolute positions."""
-    cases = {name: {**CUT, **case} for name, case in {**SORTED, **PACKED}.items()}
-    cases["gpt2"] = {**CUT, "loss_type": "grpo", "kind": "GPT2"}
+def compared(warm_python: Path, tmp_path_factory: pytest.TempPathFactory) -> Compared:
+    """What padding_experiments.py finds for a case, or for gpt2, a model with absolute positions."""
     script = Path(__file__).parents[1] / "stacks" / "padding_experiments.py"
-    folder = tmp_path_factory.mktemp("padding")
-    command = [str(warm_python / "python"), "-Xwarm", str(script), str(folder), json.dumps(cases)]
-    done = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=600)
-    assert done.returncode == 0, done.stderr
-    line = next(line for line in done.stdout.splitlines() if line.startswith("FOUND"))
-    found: dict[str, dict[str, Any]] = json.loads(line.removeprefix("FOUND"))
-    return found
+    gpt2 = {"gpt2": {"loss_type": "grpo", "kind": "GPT2"}}
+
+    @functools.cache
+    def found(is_long: bool) -> dict[str, dict[str, Any]]:
+        cases = {name: {**CUT, **case} for name, case in (LONG if is_long else SORTED | PACKED | gpt2).items()}
+        folder = tmp_path_factory.mktemp("padding")
+        command = [str(warm_python / "python"), "-Xwarm", str(script), str(folder), json.dumps(cases)]
+        done = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=600)
+        assert done.returncode == 0, done.stderr
+        line = next(line for line in done.stdout.splitlines() if line.startswith("FOUND"))
+        answer: dict[str, dict[str, Any]] = json.loads(line.removeprefix("FOUND"))
+        return answer
+
+    return lambda name: found(name in LONG)[name]
 
 
-@pytest.mark.parametrize("name", SORTED)
-def test_sorted_rows_have_the_gradient_of_trl(name: str, compared: dict[str, dict[str, Any]]) -> None:
-    found = compared[name]
+@pytest.mark.parametrize("name", marked(SORTED | LONG))
+def test_sorted_rows_have_the_gradient_of_trl(name: str, compared: Compared) -> None:
+    found = compared(name)
     assert max(found["sorted"]["apart"]) < EXACT
     assert max(found["packed"]["apart"]) < EXACT
     assert found["sorted"]["share"] < found["packed"]["share"] < 0.9
     # A head that skips what has no label scores the completions and nothing else.
     assert found["sorted"]["labels"] == found["packed"]["labels"] == found["plain"]["labels"] > 0
-    window = SORTED[name].get("steps_per_generation", 4)
+    window = SORTED.get(name, {}).get("steps_per_generation", 4)
     assert found["sorted"]["said"] == f"rows are sorted over {min(window, 4)} micro-batches"
     if "whole" in found:  # the figures are those of the step, however it is cut
         whole, own = found["whole"]["figures"], found["sorted"]["figures"]
@@ -81,21 +98,23 @@ def test_sorted_rows_have_the_gradient_of_trl(name: str, compared: dict[str, dic
             assert own[figure] == pytest.approx(whole[figure], rel=1e-4), figure
 
 
-@pytest.mark.parametrize("name", [name for name, case in SORTED.items() if "steps_per_generation" not in case])
-def test_their_gradient_does_not_depend_on_the_micro_batch(name: str, compared: dict[str, dict[str, Any]]) -> None:
+@pytest.mark.parametrize(
+    "name", marked({name: case for name, case in (SORTED | LONG).items() if "steps_per_generation" not in case})
+)
+def test_their_gradient_does_not_depend_on_the_micro_batch(name: str, compared: Compared) -> None:
     """So `per_device_train_batch_size: auto` may choose any."""
-    assert max(compared[name]["whole"]["apart"]) < EXACT
+    assert max(compared(name)["whole"]["apart"]) < EXACT
 
 
 @pytest.mark.parametrize("name", PACKED)
-def test_the_gradient_of_the_others_does(name: str, compared: dict[str, dict[str, Any]]) -> None:
+def test_the_gradient_of_the_others_does(name: str, compared: Compared) -> None:
     """The automatic micro-batch then stays the same on a CPU, and two of them are refused in parts (LOS001)."""
-    assert min(compared[name]["whole"]["apart"]) > 10 * EXACT
+    assert min(compared(name)["whole"]["apart"]) > 10 * EXACT
 
 
 @pytest.mark.parametrize("name", PACKED)
-def test_losses_of_a_micro_batch_keep_their_rows(name: str, compared: dict[str, dict[str, Any]]) -> None:
-    found = compared[name]
+def test_losses_of_a_micro_batch_keep_their_rows(name: str, compared: Compared) -> None:
+    found = compared(name)
     # In the second step a token may be on the other side of a threshold by what float32 rounds.
     steps = 1 if name == "a threshold of entropies" else 2
     assert max(found["packed"]["apart"][:steps]) < EXACT
@@ -105,8 +124,8 @@ def test_losses_of_a_micro_batch_keep_their_rows(name: str, compared: dict[str, 
         assert found["packed"]["figures"][figure] == pytest.approx(found["plain"]["figures"][figure], rel=1e-4)
 
 
-def test_a_model_with_absolute_positions_is_left_as_it_is(compared: dict[str, dict[str, Any]]) -> None:
-    found = compared["gpt2"]["sorted"]
+def test_a_model_with_absolute_positions_is_left_as_it_is(compared: Compared) -> None:
+    found = compared("gpt2")["sorted"]
     assert (max(found["apart"]), found["share"]) == (0, 1)
     told = "nothing: GPT2LMHeadModel is not known to score a row the same without its padding"
     assert found["said"] == told
