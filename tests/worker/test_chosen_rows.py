@@ -251,13 +251,13 @@ def test_prompts_that_are_too_much_together_are_counted_one_by_one(tmp_path: Pat
     assert kept(data_of(tmp_path, max_prompt_tokens=8), Slow()) == [0, 1, 2, 3]
 
 
-def test_one_broken_line_of_a_hundred_thousand_is_named(tmp_path: Path) -> None:
-    rows = [json.dumps(row) for row in ROWS * 12_500]
-    rows[70_000] = rows[70_000][:-2]
-    with pytest.raises(Refused, match=r"rows.jsonl:70001: the line is not JSON"):
+def test_one_broken_line_of_many_is_named(tmp_path: Path) -> None:
+    rows = [json.dumps(row) for row in ROWS * 2_500]
+    rows[14_000] = rows[14_000][:-2]
+    with pytest.raises(Refused, match=r"rows.jsonl:14001: the line is not JSON"):
         prepared(data_of(tmp_path, rows, filter="{{ level == '3' }}"))
-    rows[70_000] = '{"question": "1+1=", "answer": "2"}'
-    with pytest.raises(Refused, match="the filter fails on row 70001"):
+    rows[14_000] = '{"question": "1+1=", "answer": "2"}'
+    with pytest.raises(Refused, match="the filter fails on row 14001"):
         prepared(data_of(tmp_path, rows, filter="{{ level == '3' }}"))
 
 

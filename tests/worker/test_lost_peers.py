@@ -177,7 +177,11 @@ FAILING = [
     ),
     pytest.param(f"raise RuntimeError({SYSTEM + SMALL!r})", 1, "NCCL got no shared memory", id="lacks shared memory"),
     pytest.param(
-        "os.abort()", -6, "process 1 ended without an error message: it was killed", id="crashes in a library"
+        "os.abort()",
+        -6,
+        "process 1 ended without an error message: it was killed",
+        id="crashes in a library",
+        marks=pytest.mark.long,
     ),
 ]
 

@@ -3,6 +3,7 @@
 The limits are real: each training runs in a process that the kernel gives no more to.
 """
 
+import gc
 from collections.abc import Callable
 from pathlib import Path
 
@@ -99,6 +100,12 @@ def test_another_error_keeps_its_own_words(make_plan: Callable[..., Changes], tr
     assert "out of memory" not in run.output
 
 
+@pytest.fixture(scope="module")
+def little_garbage() -> None:
+    """Leaves what was imported out of the collection before each message, which takes most of a second otherwise."""
+    gc.freeze()
+
+
 SHARE = {"vllm_gpu_memory_utilization": 0.3}
 # As vllm 0.30.0 says it: request_memory, _check_enough_kv_cache_memory, _dummy_sampler_run.
 VLLM_SAYS = [
@@ -129,6 +136,7 @@ VLLM_SAYS = [
 ]
 
 
+@pytest.mark.usefixtures("little_garbage")
 @pytest.mark.parametrize(("text", "message", "fix"), VLLM_SAYS, ids=[message for _, message, _ in VLLM_SAYS])
 def test_vllm_that_cannot_start_says_what_to_change(text: str, message: str, fix: str, tmp_path: Path) -> None:
     vllm = Vllm("colocate", "bfloat16")
@@ -140,6 +148,7 @@ def test_vllm_that_cannot_start_says_what_to_change(text: str, message: str, fix
     assert finding.because[0].startswith(f"ValueError: {text[:40]}")
 
 
+@pytest.mark.usefixtures("little_garbage")
 @pytest.mark.parametrize(
     "text",
     [

@@ -1,5 +1,6 @@
 """A stranger's chat template and adapter are refused by name, within seconds."""
 
+import functools
 import json
 import time
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 from support.tiny_models import write_tiny_model
 
 from grpo_recipes.worker._shared.replacing import Refused
+from grpo_recipes.worker.data import limits
 from grpo_recipes.worker.user_code.reward_call import explain_template
 
 pytestmark = pytest.mark.stack
@@ -47,9 +49,12 @@ def test_a_template_that_ends_is_left_to_its_use(template: str, model: Path) -> 
         "{% set long = 'x' * 2000000000 %}{{ long | length }}",
     ],
 )
-def test_a_template_without_end_is_refused_soon(template: str, model: Path) -> None:
+def test_a_template_without_end_is_refused_soon(template: str, model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from grpo_recipes.worker.data import templates
     from grpo_recipes.worker.data.templates import refuse_endless_template
 
+    assert limits.SECONDS <= 2
+    monkeypatch.setattr(templates, "limit_block", functools.partial(limits.limit_block, 0.2))
     began = time.monotonic()
     with pytest.raises(Refused, match="the chat template cannot render a prompt") as refused:
         refuse_endless_template(processing(model, template))
