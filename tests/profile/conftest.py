@@ -2,17 +2,38 @@
 
 import hashlib
 import json
-import os
-import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from profile_runs import COMMAND, FEW, QUICKSTART, ROOT, Answer
+from profile_runs import FEW, QUICKSTART, Answer
+
+from grpo_recipes.cli.main import main
 
 
 @pytest.fixture
-def profile(tmp_path: Path, warm_python: Path) -> Callable[..., Answer]:
+def command(
+    tmp_path: Path, warm_python: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> Callable[..., Answer]:
+    """Calls grpo-run in this process, in a test's folder; what it starts are processes of their own as always."""
+
+    def run(*words: object, python: Path | None = None) -> Answer:
+        with monkeypatch.context() as changed, pytest.raises(SystemExit) as ended:
+            changed.setenv("HF_HUB_OFFLINE", "1")
+            changed.setenv("OMP_NUM_THREADS", "1")
+            changed.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+            changed.setattr(sys, "executable", str(python or warm_python / "python"))
+            changed.chdir(tmp_path)
+            main([*map(str, words)])
+        captured = capfd.readouterr()
+        return Answer(int(ended.value.code or 0), captured.out, captured.err)
+
+    return run
+
+
+@pytest.fixture
+def profile(tmp_path: Path, command: Callable[..., Answer]) -> Callable[..., Answer]:
     """Runs the command with a test's arguments, in its folder, whose code is allowed. rows: the data, sums.jsonl."""
 
     def run(
@@ -27,16 +48,7 @@ def profile(tmp_path: Path, warm_python: Path) -> Callable[..., Answer]:
         data = {} if rows is None else {"dataset.path": str(tmp_path / rows)}
         given = {**data, "evaluation.path": None, **values}
         options = [word for key, value in given.items() for word in ("--set", f"{key}={json.dumps(value)}")]
-        environment = os.environ | {"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
-        done = subprocess.run(
-            [python or warm_python / "python", *COMMAND, recipe, *map(str, words), *allowed, *options],
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            env=environment | {"XDG_CONFIG_HOME": str(tmp_path / "config")},
-            timeout=300,
-        )
-        return Answer(done.returncode, done.stdout, done.stderr)
+        return command("profile", recipe, *words, *allowed, *options, python=python)
 
     return run
 

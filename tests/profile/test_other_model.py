@@ -11,7 +11,6 @@ from profile_runs import QUICKSTART, Answer, rows_of
 
 pytestmark = pytest.mark.stack
 
-Run = Callable[..., Any]
 SAID = "the rows were profiled with a different model or chat template"
 
 
@@ -21,20 +20,20 @@ def options(rows: Path, **values: object) -> list[str]:
 
 
 def test_a_different_model_or_template_is_reported_once(
-    profile: Callable[..., Answer], sums: Path, tmp_path: Path, grpo_run: Run
+    profile: Callable[..., Answer], sums: Path, tmp_path: Path, command: Callable[..., Answer]
 ) -> None:
     done = profile("-o", "rows.jsonl", "--samples", 2)
     assert done.code == 0, done.err
     rows = tmp_path / "rows.jsonl"
 
     def planned(rows: Path, **values: object) -> str:
-        answer = grpo_run(str(QUICKSTART), "--dry-run", "--out", str(tmp_path / "run"), *options(rows, **values))
+        answer = command(QUICKSTART, "--dry-run", "--out", tmp_path / "run", *options(rows, **values))
         assert answer.code == 0, answer.err
         shutil.rmtree(tmp_path / "run")
-        return str(answer.err)
+        return answer.err
 
     def preflight(rows: Path, **values: object) -> list[dict[str, Any]]:
-        answer = grpo_run("preflight", str(QUICKSTART), "--json", *options(rows, **values))
+        answer = command("preflight", QUICKSTART, "--json", *options(rows, **values))
         return [found for found in json.loads(answer.out)["findings"] if found["rule"] == "PFL040"]
 
     first, *others = rows_of(rows)

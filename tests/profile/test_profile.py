@@ -6,12 +6,12 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from profile_runs import COMMAND, FEW, QUICKSTART, ROOT, Answer, rows_of
+from support.processes import wait_until
 
 pytestmark = pytest.mark.stack
 
@@ -64,58 +64,53 @@ def test_the_rates_are_those_of_an_evaluation_of_the_same_rows_before_the_first_
     assert 0 < counts["between"] == 20 - sum(kinds), "a test of rates needs some of each"
 
 
-def test_a_stopped_profile_goes_on_to_the_same_bytes(
-    profile: Profile, sums: Path, tmp_path: Path, warm_python: Path
-) -> None:
-    whole = profile("-o", "whole.jsonl")
-    assert whole.code == 0, whole.err
-    partial = tmp_path / "rows.partial.jsonl"
+def test_a_stopped_profile_goes_on_to_the_same_bytes(profile: Profile, tmp_path: Path, warm_python: Path) -> None:
+    lines = (QUICKSTART.parent / "quickstart" / "train.jsonl").read_text().splitlines(keepends=True)
+    rows, blocks = tmp_path / "sums.jsonl", 4
+    rows.write_text("".join(lines[: 16 * blocks]))
+    partial, wait, waiting = (tmp_path / name for name in ("rows.partial.jsonl", "wait", "waiting"))
     slow = tmp_path / "slow.py"
-    # The first block is answered, then the reward waits for the signal; its text stays the same.
+    # One more block is answered, then the reward waits for the signal; its text stays the same.
     slow.write_text(
-        "import os, time\n\n\ndef exact(completions, solution, **kwargs):\n"
-        f"    while os.path.exists({str(partial)!r}) and os.path.getsize({str(partial)!r}) and os.path.exists("
-        f"{str(tmp_path / 'wait')!r}):\n        time.sleep(0.05)\n"
+        "import os, time\nfrom pathlib import Path\n\n\ndef exact(completions, solution, **kwargs):\n"
+        f"    partial, wait, waiting = map(Path, {[str(partial), str(wait), str(waiting)]!r})\n"
+        "    while wait.exists() and partial.stat().st_size > int(wait.read_text()):\n"
+        "        waiting.exists() or waiting.write_text(str(os.getpid()))\n        time.sleep(0.05)\n"
         "    texts = [one if isinstance(one, str) else one[0]['content'] for one in completions]\n"
         "    return [float(text.strip() == answer) for text, answer in zip(texts, solution)]\n"
     )
     own = {"rewards": [{"python": str(slow) + ":exact", "weight": 1.0}]}
     sha = hashlib.sha256(slow.read_bytes()).hexdigest()
-    given = {"dataset.path": str(sums), "evaluation.path": None, **own}
+    given = {"dataset.path": str(rows), "evaluation.path": None, **own}
     options = [word for key, value in given.items() for word in ("--set", f"{key}={json.dumps(value)}")]
-    undisturbed = profile("-o", "undisturbed.jsonl", **own)
-    assert undisturbed.code == 0, undisturbed.err
-    assert rates(tmp_path / "undisturbed.jsonl") == rates(tmp_path / "whole.jsonl"), "exact_match judges these alike"
-    # What ends with a killed command must be its own child.
-    warm = str(warm_python / "python")
-    for number, python in ((signal.SIGINT, warm), (signal.SIGTERM, warm), (signal.SIGKILL, sys.executable)):
-        (tmp_path / "wait").touch()
+    for block, number in enumerate((signal.SIGINT, signal.SIGTERM, signal.SIGKILL), 1):
+        wait.write_text(str(partial.stat().st_size if partial.exists() else 0))
         process = subprocess.Popen(
-            [python, *COMMAND, QUICKSTART, "-o", "rows.jsonl", "--allow-code", sha, *options],
+            [warm_python / "python", *COMMAND, QUICKSTART, "-o", "rows.jsonl", "--allow-code", sha, *options],
             cwd=tmp_path,
             env={**os.environ, "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)},
             stderr=subprocess.PIPE,
             text=True,
         )
-        until = time.monotonic() + 120
-        while not (partial.exists() and partial.stat().st_size) and time.monotonic() < until:
-            time.sleep(0.05)
+        wait_until(lambda: waiting.exists() and waiting.read_text())
         process.send_signal(number)
         _, said = process.communicate(timeout=60)
         assert process.returncode == (-9 if number == signal.SIGKILL else 75), said
         assert number == signal.SIGKILL or "the same command continues with rows.partial.jsonl" in said
-        assert len(rows_of(partial)) == 16, "one block"
+        wait_until(lambda: not Path("/proc", waiting.read_text()).exists())
+        assert len(rows_of(partial)) == 16 * block, number
         assert not (tmp_path / "rows.jsonl").exists()
         with partial.open("a") as file:
             file.write(json.dumps(rows_of(partial)[0])[:-20])  # what a full disk leaves
+        waiting.unlink()
 
-        (tmp_path / "wait").unlink()
-        done = profile("-o", "rows.jsonl", **own)
-        assert done.code == 0, done.err
-        assert f"16 of {FEW} rows were answered before" in done.err
-        assert not partial.exists()
-        assert (tmp_path / "rows.jsonl").read_bytes() == (tmp_path / "undisturbed.jsonl").read_bytes(), number
-        (tmp_path / "rows.jsonl").unlink()
+    wait.unlink()
+    done = profile("-o", "rows.jsonl", **own)
+    assert done.code == 0, done.err
+    assert f"{16 * (blocks - 1)} of {16 * blocks} rows were answered before" in done.err
+    assert not partial.exists()
+    assert profile("-o", "undisturbed.jsonl", **own).code == 0
+    assert (tmp_path / "rows.jsonl").read_bytes() == (tmp_path / "undisturbed.jsonl").read_bytes()
 
 
 def test_a_different_recipe_model_or_number_of_samples_is_not_mixed(
