@@ -1,12 +1,19 @@
 """Small runs of the quickstart, each kind trained once, and what is asked of the models that they leave."""
 
+import functools
+import importlib
 import json
 import os
-import subprocess
-from collections.abc import Callable
+import signal
+import sys
+import tempfile
+import traceback
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, NoReturn
+
+from grpo_recipes.cli.main import main
 
 RECIPES = Path(__file__).parents[2] / "recipes"
 RECIPE = RECIPES / "quickstart.yaml"
@@ -47,17 +54,53 @@ Command = Callable[..., Answer]
 
 
 def command(bin_folder: Path, *words: object, typed: str | None = None, **more: str) -> Answer:
-    """A command of grpo-run as a user types it, with the Python of a folder. typed: what a pipe gives it."""
+    """A command of grpo-run as a user types it, with the Python of a folder. typed: what a pipe gives it.
+
+    It is a fork of this process, which has imported the commands; what it starts are programs as always.
+    """
+    _import_commands()
     environment = {**os.environ, "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1", **more}
-    done = subprocess.run(
-        [bin_folder / "grpo-run", *map(str, words)],
-        input=typed,
-        capture_output=True,
-        text=True,
-        env=environment,
-        timeout=LIMIT_S,
-    )
-    return Answer(done.returncode, done.stdout, done.stderr)
+    with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        given.write((typed or "").encode())
+        given.seek(0)
+        child = os.fork()
+        if child == 0:
+            _run_and_exit(bin_folder / "python", [*map(str, words)], (given, out, err), environment)
+        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        out.seek(0)
+        err.seek(0)
+        return Answer(code, out.read().decode(), err.read().decode())
+
+
+@functools.cache
+def _import_commands() -> None:
+    for name in ("cli.commands.chat", "cli.commands.export", "cli.commands.generate", "cli.commands.run"):
+        importlib.import_module(f"grpo_recipes.{name}")
+    importlib.import_module("grpo_recipes.launch.worker_part")
+
+
+def _run_and_exit(python: Path, words: list[str], files: Sequence[IO[bytes]], environment: dict[str, str]) -> NoReturn:
+    """Nothing of the test runs on in the fork."""
+    code = 1
+    signal.alarm(LIMIT_S)
+    try:
+        for number, file in enumerate(files):
+            os.dup2(file.fileno(), number)
+        sys.stdin, sys.stdout, sys.stderr = (
+            os.fdopen(number, mode, closefd=False) for number, mode in enumerate("rww")
+        )
+        os.environ.clear()
+        os.environ.update(environment)
+        sys.executable = str(python)
+        main(words)
+    except SystemExit as end:
+        code = int(end.code or 0)
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
 
 
 def trained(bin_folder: Path, kind: str, folder: Path) -> Path:

@@ -29,8 +29,13 @@ def _merges(share: float) -> Callable[..., Any]:
     return merge
 
 
-@pytest.mark.parametrize("merge", ["right", *WRONG])
-@pytest.mark.parametrize("kind", ["lora", "tied"])
+CASES = [(kind, merge) for kind in ("lora", "tied") for merge in ("right", *WRONG)]
+NEAREST = [("lora", "right"), ("lora", "half of its scale"), ("tied", "right")]
+
+
+@pytest.mark.parametrize(
+    ("kind", "merge"), [pytest.param(*case, marks=[pytest.mark.long] * (case not in NEAREST)) for case in CASES]
+)
 def test_the_bound_tells_a_right_merge_from_a_wrong_one(
     kind: str, merge: str, run_of: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -46,7 +46,7 @@ def test_each_answer_has_the_conversation_before_it(run_of: Callable[[str], Path
     assert after_reset != told[1]
 
 
-@pytest.mark.parametrize("how", [(), ("--greedy",)])
+@pytest.mark.parametrize("how", [(), pytest.param(("--greedy",), marks=pytest.mark.long)])
 def test_the_first_answer_is_that_of_generate(
     how: tuple[str, ...], warm_python: Path, run_of: Callable[[str], Path], chat: Callable[..., Answer]
 ) -> None:
@@ -61,6 +61,7 @@ def test_the_first_answer_is_that_of_generate(
 def test_a_line_that_cannot_be_answered_is_named(chat: Callable[..., Answer]) -> None:
     done = chat("--greedy", typed=f"/rest\n{'1+' * 600}\n{SUMS[0]}\n")
     assert done.code == 1
+    assert "most likely tokens" in done.err
     assert len(done.out.splitlines()) == 1
     assert "error: /rest is not a command: /reset starts a new conversation" in done.err
     assert " tokens; with 6 new ones at most 506 fit; /reset starts" in done.err

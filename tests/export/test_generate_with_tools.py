@@ -7,6 +7,7 @@ import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 from export_runs import RECIPES, Answer, command
@@ -44,9 +45,35 @@ def run(warm_python: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
 
 
-@pytest.fixture(scope="module")
-def games(warm_python: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return _trained(warm_python, RECIPES / "guess.yaml", tmp_path_factory.mktemp("runs") / "guess", *_allowed(GAME))
+class Games(NamedTuple):
+    """A run with an environment, its program, and what allows its code."""
+
+    run: Path
+    program: str
+    allowed: list[str]
+
+
+@pytest.fixture(scope="module", params=["rewarding", pytest.param("as shipped", marks=pytest.mark.long)])
+def games(request: pytest.FixtureRequest, warm_python: Path, tmp_path_factory: pytest.TempPathFactory) -> Games:
+    """rewarding: the environment has a reward of its own, and its reset returns a text."""
+    folder = tmp_path_factory.mktemp("runs")
+    if request.param == "as shipped":
+        run = _trained(warm_python, RECIPES / "guess.yaml", folder / "guess", *_allowed(GAME))
+        return Games(run, "game.py", _allowed(GAME))
+    own = folder / "own.py"
+    reset = "    def reset(self, number: str, **row: Any) -> None:"
+    told = """    async def get_reward(self) -> float:
+        return float(self.guesses)
+
+"""
+    source = GAME.read_text().replace(reset, told + reset.replace("None", "str"))
+    source = source.replace("int(number), 0, False\n\n", "int(number), 0, False\n        return ''\n\n")
+    assert source.count("get_reward") == source.count("return ''") == 1
+    own.write_text(source)
+    environment = {"python": f"{own}:Game", "config": {"most": 4}}
+    allowed = [*_allowed(GAME), *_allowed(own)]
+    run = _trained(warm_python, RECIPES / "guess.yaml", folder / "guess", *allowed, environment=environment)
+    return Games(run, "own.py", allowed)
 
 
 @pytest.fixture
@@ -91,7 +118,7 @@ def test_a_prompt_is_answered_with_tools_too(run: Path, generate: Callable[..., 
 
 
 def test_a_conversation_calls_tools_and_goes_on_behind_them(run: Path, warm_python: Path, tmp_path: Path) -> None:
-    rows = (RECIPES / "calculator" / "test.jsonl").read_text().splitlines()[:24]
+    rows = (RECIPES / "calculator" / "test.jsonl").read_text().splitlines()[:12]
     typed = "".join(f"{json.loads(row)['question']}\n19*23=\n/reset\n" for row in rows)
     done = command(warm_python, "chat", run, *_allowed(), typed=typed, XDG_CONFIG_HOME=str(tmp_path))
     assert done.code == 0, done.out + done.err
@@ -99,7 +126,7 @@ def test_a_conversation_calls_tools_and_goes_on_behind_them(run: Path, warm_pyth
     called = re.findall(r"\[call\] calculate\(expression='(\d\d\*\d\d)'\)\n\[reply\] (\d+)\n", done.out)
     assert called, "the model calls in 3 of 10 samples before it was trained"
     assert all(reply == str(eval(asked)) for asked, reply in called)
-    assert len(re.findall(r"^\(\d+ tokens, ", done.err, re.MULTILINE)) == 48
+    assert len(re.findall(r"^\(\d+ tokens, ", done.err, re.MULTILINE)) == 24
 
 
 def test_tools_are_called_where_they_were_allowed(run: Path, generate: Callable[..., Answer], tmp_path: Path) -> None:
@@ -116,52 +143,32 @@ def test_tools_are_called_where_they_were_allowed(run: Path, generate: Callable[
     assert os.listdir(tmp_path / "run")
 
 
-def test_rows_are_played_as_the_evaluations_were(games: Path, generate: Callable[..., Answer]) -> None:
-    done = generate(games, "--rows", 16, "--greedy", "--base", "--json", *_allowed(GAME))
+def test_rows_are_played_as_the_evaluations_were(games: Games, generate: Callable[..., Answer]) -> None:
+    done = generate(games.run, "--rows", 16, "--greedy", "--base", "--json", *games.allowed)
     assert done.code == 0, done.out + done.err
     answer = done.json()
     assert answer["without"] == []
     for who, step in (("base", 0), ("trained", 2)):
-        lines = (games / "evaluation" / f"step-{step}.jsonl").read_text().splitlines()
+        lines = (games.run / "evaluation" / f"step-{step}.jsonl").read_text().splitlines()
         recorded = [json.loads(line) for line in lines]
         for key in ("completion", "rewards"):
             assert [row[who][key] for row in answer["rows"]] == [row[key] for row in recorded], (who, key)
     replies = [turn["reply"] for row in answer["rows"] for turn in row["base"]["turns"] if "reply" in turn]
     assert {"higher", "right"} <= set(replies)
     assert 0 < answer["means"]["base"]["score"] < 1
+    rows = [row["trained"] for row in answer["rows"]]
+    assert all(row["reward"] == sum(row["rewards"].values()) for row in rows)
+    if games.program == "own.py":
+        assert {row["rewards"]["Game"] for row in rows} & {1.0, 2.0, 3.0, 4.0}
 
 
-def test_a_prompt_has_no_game(games: Path, generate: Callable[..., Answer]) -> None:
-    done = generate(games, "23-37")
+def test_a_prompt_has_no_game(games: Games, generate: Callable[..., Answer]) -> None:
+    done = generate(games.run, "23-37")
     assert done.code == 0, done.out + done.err
     assert "answered without environment Game, in one turn each" in done.out
-    refused = generate(games, "--rows", 1)
+    refused = generate(games.run, "--rows", 1)
     assert refused.code == 2
-    assert "game.py" in refused.err
-
-
-def test_an_environment_rewards_its_rows(warm_python: Path, generate: Callable[..., Answer], tmp_path: Path) -> None:
-    own = tmp_path / "own.py"
-    reset = "    def reset(self, number: str, **row: Any) -> None:"
-    told = """    async def get_reward(self) -> float:
-        return float(self.guesses)
-
-"""
-    source = GAME.read_text().replace(reset, told + reset.replace("None", "str"))
-    source = source.replace("int(number), 0, False\n\n", "int(number), 0, False\n        return ''\n\n")
-    assert source.count("get_reward") == source.count("return ''") == 1
-    own.write_text(source)
-    environment = {"python": f"{own}:Game", "config": {"most": 4}}
-    allowed = [*_allowed(GAME), *_allowed(own)]
-    run = _trained(warm_python, RECIPES / "guess.yaml", tmp_path / "run", *allowed, environment=environment)
-    done = generate(run, "--rows", 16, "--greedy", "--json", *allowed)
-    assert done.code == 0, done.out + done.err
-    lines = (run / "evaluation" / "step-2.jsonl").read_text().splitlines()
-    recorded = [json.loads(line) for line in lines]
-    rows = [row["trained"] for row in done.json()["rows"]]
-    assert [row["rewards"] for row in rows] == [row["rewards"] for row in recorded]
-    assert all(row["reward"] == row["rewards"]["score"] + row["rewards"]["Game"] for row in rows)
-    assert {row["rewards"]["Game"] for row in rows} & {1.0, 2.0, 3.0, 4.0}
+    assert games.program in refused.err
 
 
 ROLLOUT = """
@@ -187,8 +194,7 @@ def test_a_rollout_is_said_not_to_have_played(
         rollout={"python": f"{mine}:play"},
         evaluation=None,
     )
-    for words in (["17+25="], ["--rows", 2]):
-        text = generate(run, *words)
-        assert text.code == 0, text.out + text.err
-        assert "answered without rollout play, in one turn each" in text.out
-        assert generate(run, *words, "--json").json()["without"] == ["rollout play"]
+    text = generate(run, "17+25=")
+    assert text.code == 0, text.out + text.err
+    assert "answered without rollout play, in one turn each" in text.out
+    assert generate(run, "--rows", 2, "--json").json()["without"] == ["rollout play"]

@@ -1,6 +1,7 @@
 """A model that sees answers a prompt with an image as the row that has them, by each command, and after an export."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow.parquet
@@ -93,11 +94,8 @@ def test_an_exported_model_sees_as_the_run_does(
         assert processor.tokenizer.decode(new) == expected[place]
 
 
-def test_a_model_of_text_is_shown_no_image(warm_python: Path, run: Path, tmp_path: Path) -> None:
-    changes = ("training.max_steps=1", "training.save_steps=0", "evaluation=null")
-    words = [word for change in changes for word in ("--set", change)]
-    text = tmp_path / "text"
-    assert command(warm_python, RECIPES / "quickstart.yaml", "--out", text, *words).code == 0
+def test_a_model_of_text_is_shown_no_image(warm_python: Path, run: Path, run_of: Callable[[str], Path]) -> None:
+    text = run_of("lora")
     done = command(warm_python, "generate", text, "1+1=", "--image", _picture(run, 0))
     assert (done.code, done.out) == (3, "")
     assert "error: this prompt cannot be given to the model" in done.err
