@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -113,8 +113,9 @@ with contain("draws"):
 
 
 @pytest.mark.stack
-def test_settings_of_torch_are_restored_and_printed() -> None:
-    done = apart(SETTINGS_OF_TORCH.format(changes=[change for change, _ in OF_TORCH.values()]))
+def test_settings_of_torch_are_restored_and_printed(warm_python: Path) -> None:
+    program = SETTINGS_OF_TORCH.format(changes=[change for change, _ in OF_TORCH.values()])
+    done = apart(program, python=[str(warm_python / "python"), "-Xwarm"])
     assert done.returncode == 0, done.stderr
     words = dict.fromkeys(f"reward mine {words}; that was undone" for _, words in OF_TORCH.values())
     assert done.stdout.splitlines() == list(words)
@@ -195,9 +196,11 @@ def test_an_error_names_the_reward() -> None:
     assert raised.value.__notes__ == ["raised in reward mine"]
 
 
-def apart(program: str, seconds: float = 60, *arguments: str) -> "subprocess.CompletedProcess[str]":
+def apart(
+    program: str, seconds: float = 60, python: Sequence[str] = (sys.executable,)
+) -> "subprocess.CompletedProcess[str]":
     """A program of its own."""
-    command = [sys.executable, "-c", program, *arguments]
+    command = [*python, "-c", program]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=seconds, check=False)
 
 
@@ -385,15 +388,18 @@ ENDS = {
 
 
 @pytest.mark.stack
-@pytest.mark.parametrize("case", ENDS)
-def test_a_run_ends_when_it_has_ended(case: str, tmp_path: Path, warm_python: Path) -> None:
+@pytest.mark.parametrize(
+    ("case", "python"),
+    [(case, "") for case in ENDS] + [pytest.param("everything at once", sys.executable, marks=pytest.mark.long)],
+    ids=[*ENDS, "everything at once, by the Python of a user"],
+)
+def test_a_run_ends_when_it_has_ended(case: str, python: str, tmp_path: Path, warm_python: Path) -> None:
     source, code, words = ENDS[case]
-    python = sys.executable if case == "everything at once" else str(warm_python / "python")
     place = placed(made_place(tmp_path), Attempt("misbehaves", TRAINS, {"r.py": source}))
     asked = run(place, "run", "recipe.yaml")
     sha256 = asked.printed.rsplit("--allow-code ", 1)[1][:64]
     allowed = ("--out", "runs/one", "--allow-code", sha256)
-    ended = run(place, "run", "recipe.yaml", *allowed, seconds=400, python=python)
+    ended = run(place, "run", "recipe.yaml", *allowed, seconds=400, python=python or str(warm_python / "python"))
     folder = place.team / "runs" / "one"
     record, log = json.loads((folder / "run.json").read_text()), (folder / "train.log").read_text()
     assert (ended.codes, record["exit_code"]) == ([code], code), ended.printed + log
