@@ -118,6 +118,7 @@ def statuses(packed: Path) -> dict[str, str]:
 
 
 @pytest.mark.processes
+@pytest.mark.long
 def test_a_call_that_is_cut_off_keeps_its_results_and_the_next_one_resumes(packed: Path) -> None:
     with begin(packed) as call:
         give_up = time.monotonic() + LIMIT_S

@@ -19,6 +19,7 @@ from grpo_recipes.contract.plan import Reward
 from grpo_recipes.contract.plan_machine import Batch
 from grpo_recipes.explain.pages import known_ids
 from grpo_recipes.worker._shared.replacing import Refused
+from grpo_recipes.worker.preflight._shared.hosted import _end_of, end_words
 from grpo_recipes.worker.preflight._shared.reward_seen import Call, RewardSeen
 from grpo_recipes.worker.preflight._shared.seen import DeclaredEnds, Options, Rows, Seen, spread
 from grpo_recipes.worker.preflight.checks import (
@@ -91,6 +92,13 @@ def test_an_answer_is_numbers_none_or_what_is_wrong_with_it() -> None:
     for words, function in wrong.items():
         outcome = _called(function)
         assert (outcome["kind"], outcome["error"]) == ("wrong", words)
+
+
+@pytest.mark.parametrize(
+    ("code", "words"), [(3, "ended its process with exit code 3"), (-11, "ended its process with signal SIGSEGV")]
+)
+def test_a_process_that_ends_early_is_told_by_its_code(code: int, words: str) -> None:
+    assert end_words(_end_of(code), 10.0) == words
 
 
 def test_an_asynchronous_reward_is_awaited() -> None:

@@ -182,7 +182,9 @@ def test_scripted_turns_are_called_and_judged(preflight: Preflight, recipe: Call
     assert re.search(r"^reward +weight .* with tools +time per call\njudged +1 .* 0\.5 ", answer.out, re.MULTILINE)
 
 
-@pytest.mark.parametrize("end", ['- {answer: "42"}', ""], ids=["other words", "a reply"])
+@pytest.mark.parametrize(
+    "end", [pytest.param('- {answer: "42"}', id="other words"), pytest.param("", id="a reply", marks=pytest.mark.long)]
+)
 def test_a_reward_of_the_first_message_is_named_whatever_the_turns_end_with(
     preflight: Preflight, recipe: Callable[..., str], tmp_path: Path, end: str
 ) -> None:
@@ -396,11 +398,12 @@ def in_environment(model: Path, sums: Path, warm_python: Path, monkeypatch: pyte
     return functools.partial(_in_environment, model, sums, python=warm_python / "python")
 
 
+@pytest.mark.parametrize("python", [None, pytest.param(Path(sys.executable), marks=pytest.mark.long)], ids=["", "cold"])
 def test_an_environment_is_reset_for_each_row_and_played(
-    tmp_path: Path, sums: Path, in_environment: InEnvironment
+    python: Path | None, tmp_path: Path, sums: Path, in_environment: InEnvironment
 ) -> None:
-    # By the Python of a user, which has imported nothing.
-    answer = in_environment(tmp_path, GAME, (1, 4), python=Path(sys.executable))
+    """cold: by the Python of a user, which has imported nothing."""
+    answer = in_environment(tmp_path, GAME, (1, 4), **({} if python is None else {"python": python}))
     failed, varying = (fault for fault in answer["faults"] if fault["id"] == "PFL033")
     assert failed["message"] == "environment Game cannot be reset for row 2: KeyError: 'board'"
     assert failed["because"] == ['mine.py:14: raise KeyError("board")', "1 of 40 rows: 2"]

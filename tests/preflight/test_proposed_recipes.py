@@ -24,8 +24,17 @@ def _write(write: Callable[[Path], Path], folder: Path) -> Path:
     return recipe
 
 
+ALIKE = (data_formats.alpaca, data_formats.questions, data_formats.choice, data_formats.system, data_formats.lists)
+"""Rewarded as one of the others is; tests/takeover/test_own_data.py reads their prompts and right answers."""
+
+
 @pytest.mark.parametrize(
-    "write", [each for each in data_formats.FORMATS if each.__name__ != "share_gpt"], ids=lambda write: write.__name__
+    "write",
+    [
+        pytest.param(each, id=each.__name__, marks=[pytest.mark.long] * (each in ALIKE))
+        for each in data_formats.FORMATS
+        if each is not data_formats.share_gpt
+    ],
 )
 def test_a_proposed_recipe_passes_preflight(write: Callable, preflight: Preflight, tmp_path: Path) -> None:
     answer = preflight(str(_write(write, tmp_path)), "--json")
