@@ -2,7 +2,6 @@
 
 import json
 import shutil
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -44,20 +43,16 @@ def _keep(monkeypatch: pytest.MonkeyPatch, recipe: Path, counted: CountedPrompts
     keep_counted(key, counted)
 
 
-@pytest.fixture
-def warm(warm_python: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Forks the preflight from a process with the libraries."""
-    monkeypatch.setattr(sys, "executable", str(warm_python / "python"))
-
-
 @pytest.mark.stack
-@pytest.mark.usefixtures("warm")
+@pytest.mark.usefixtures("warm_run")
 def test_a_preflight_tells_the_estimate_how_long_prompts_are(grpo_run: Callable, recipe: Path) -> None:
+    rows = recipe.parent / "quickstart/train.jsonl"
+    rows.write_text("".join(rows.read_text().splitlines(keepends=True)[:1200]))
     assert f"assumed: {ASSUMED}" in grpo_run("fit", str(recipe), *ON_A_GPU).out
     before = grpo_run("plan", str(recipe), *ON_A_GPU, "--json").out
     assert grpo_run("preflight", str(recipe), "--rows", "2").code == 0
     (said,) = _assumed(grpo_run, recipe)
-    assert said == "prompts of at most 14 tokens, the longest of the 7,126 rows that preflight counted"
+    assert said == "prompts of at most 14 tokens, the longest of the 1,200 rows that preflight counted"
     after = json.loads(grpo_run("plan", str(recipe), *ON_A_GPU, "--json").out)
     assert after["memory"]["assumed"] == [said]
     settings = [{key: row[key] for key in ("key", "value")} for row in json.loads(before)["settings"]]
@@ -65,7 +60,7 @@ def test_a_preflight_tells_the_estimate_how_long_prompts_are(grpo_run: Callable,
 
 
 @pytest.mark.stack
-@pytest.mark.usefixtures("warm")
+@pytest.mark.usefixtures("warm_run")
 def test_a_preflight_tells_the_estimate_what_is_made_of_images(
     grpo_run: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

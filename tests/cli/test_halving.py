@@ -1,16 +1,15 @@
 """A run without memory for its first step restarts with half the micro-batch if its recipe says so, once."""
 
 import json
-import os
-import subprocess
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from grpo_recipes.contract.run_record import RunRecord, half_of
 
-ROOT = Path(__file__).parents[2]
-QUICKSTART = str(ROOT / "recipes" / "quickstart.yaml")
+QUICKSTART = str(Path(__file__).parents[2] / "recipes" / "quickstart.yaml")
 # The kernel gives the trainer so much beside what it has when this is imported. Blocks of more than 64 KiB go back when
 # they are freed (-3 is M_MMAP_THRESHOLD), so what is needed is the same each time. The limit is lowered a moment later:
 # one that a reward lowers while it is imported is put back.
@@ -24,28 +23,23 @@ threading.Timer(0.3, resource.setrlimit, (resource.RLIMIT_DATA, limits)).start()
 def place(completions, **kwargs):
     return [float(number % 2) for number, _ in enumerate(completions)]
 """
-LONG = {
+MANY = {
     "rewards": "[{python: tight.py:place}]",
-    "generation.max_completion_length": "100",
-    "generation.min_tokens": "100",
+    "generation.max_completion_length": "24",
+    "generation.min_tokens": "24",
     "training.prompts_per_step": "16",
     "training.per_device_train_batch_size": "128",
     "training.on_out_of_memory": "halve",
 }
 
 
-def trial(folder: Path, python: Path, mebibytes: int, *more: str) -> "subprocess.CompletedProcess[str]":
-    """`grpo-run --smoke` of the quickstart with many long completions, its code allowed."""
+def trial(folder: Path, run: Callable[..., Any], mebibytes: int) -> Any:
+    """`grpo-run --smoke` of the quickstart with many completions, its code allowed."""
     (folder / "tight.py").write_text(TIGHT.replace("MEBIBYTES", str(mebibytes)))
-    settings = [part for key, value in LONG.items() for part in ("--set", f"{key}={value}")]
-    environment = os.environ | {"XDG_CONFIG_HOME": str(folder / "config"), "PYTHONPATH": str(ROOT)}
-
-    def run(*words: str) -> "subprocess.CompletedProcess[str]":
-        command = [str(python), "-m", "grpo_recipes.cli.main", QUICKSTART, "--smoke", "--out", "run", *settings, *words]
-        return subprocess.run(command, cwd=folder, capture_output=True, text=True, env=environment, timeout=600)
-
-    sha = run().stderr.split("--allow-code ")[1].split()[0].rstrip(";,")
-    return run("--allow-code", sha, *more)
+    settings = [part for key, value in MANY.items() for part in ("--set", f"{key}={value}")]
+    words = (QUICKSTART, "--smoke", "--out", "run", *settings)
+    sha = run(*words).err.split("--allow-code ")[1].split()[0].rstrip(";,")
+    return run(*words, "--allow-code", sha)
 
 
 def content(folder: Path, name: str) -> dict[str, object]:
@@ -55,11 +49,13 @@ def content(folder: Path, name: str) -> dict[str, object]:
 
 
 @pytest.mark.stack
-def test_half_the_micro_batch_trains_the_same_batch_in_a_folder_of_its_own(tmp_path: Path, warm_python: Path) -> None:
-    done = trial(tmp_path, warm_python / "python", 700)
-    assert done.returncode == 0, done.stderr
-    assert "\nsmoke passed, peak memory " in done.stdout
-    assert f"restarted with a micro-batch of 64 instead of 128 in {tmp_path / 'run-halved'}" in done.stderr
+def test_half_the_micro_batch_trains_the_same_batch_in_a_folder_of_its_own(
+    tmp_path: Path, warm_run: Callable[..., Any]
+) -> None:
+    done = trial(tmp_path, warm_run, 500)
+    assert done.code == 0, done.err
+    assert "\nsmoke passed, peak memory " in done.out
+    assert f"restarted with a micro-batch of 64 instead of 128 in {tmp_path / 'run-halved'}" in done.err
     first, second = content(tmp_path / "run", "run.json"), content(tmp_path / "run-halved", "run.json")
     assert (first["status"], first["begun_anew"]) == ("failed", str(tmp_path / "run-halved"))
     assert (second["status"], second.get("begun_anew")) == ("completed", None)
@@ -71,11 +67,11 @@ def test_half_the_micro_batch_trains_the_same_batch_in_a_folder_of_its_own(tmp_p
 
 
 @pytest.mark.stack
-def test_a_half_that_does_not_fit_either_is_the_end(tmp_path: Path, warm_python: Path) -> None:
-    done = trial(tmp_path, warm_python / "python", 200)
-    assert done.returncode == 1
-    assert done.stdout.count("out of memory in step 1 while updating the policy") == 1
-    assert done.stdout.endswith("smoke failed\n")
+def test_a_half_that_does_not_fit_either_is_the_end(tmp_path: Path, warm_run: Callable[..., Any]) -> None:
+    done = trial(tmp_path, warm_run, 200)
+    assert done.code == 1
+    assert done.out.count("out of memory in step 1 while updating the policy") == 1
+    assert done.out.endswith("smoke failed\n")
     assert sorted(path.name for path in tmp_path.iterdir() if path.name.startswith("run")) == ["run", "run-halved"]
 
 

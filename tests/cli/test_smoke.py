@@ -1,8 +1,6 @@
 """`grpo-run RECIPE --smoke`: the real launch path for two steps, and the pages of what it proves."""
 
 import json
-import os
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,10 +8,10 @@ from typing import Any
 import pytest
 from support.releases import pinned
 
-ROOT = Path(__file__).parents[2]
-QUICKSTART = str(ROOT / "recipes" / "quickstart.yaml")
+QUICKSTART = str(Path(__file__).parents[2] / "recipes" / "quickstart.yaml")
 PROOFS = [*(f"PRF00{number}" for number in range(1, 10)), "PRF036", "PRF038"]
 STACK = f"{pinned('trl transformers peft accelerate torch')},gpus=0"
+FEW = ("--set", "training.prompts_per_step=4")
 IDLE = """
 import torch
 torch.optim.AdamW.step = lambda self, closure=None: None
@@ -89,22 +87,16 @@ def test_every_proof_has_a_page(proof: str, grpo_run: Callable[..., Any]) -> Non
     assert "Source: " in answer.out
 
 
-def _trial(python: Path, folder: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
-    command = [str(python), "-m", "grpo_recipes.cli.main", QUICKSTART, "--smoke", *arguments]
-    environment = os.environ | {"XDG_CONFIG_HOME": str(folder / "config"), "PYTHONPATH": str(ROOT)}
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, env=environment, timeout=300)
-
-
 @pytest.mark.stack
-def test_a_trial_prints_its_proofs_and_leaves_no_model(tmp_path: Path, warm_python: Path) -> None:
-    done = _trial(warm_python / "python", tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert "proofs      world 1/1 · no logits built (fused head)" in done.stdout
-    assert "adapter moved after 2 steps" in done.stdout
+def test_a_trial_prints_its_proofs_and_leaves_no_model(tmp_path: Path, warm_run: Callable[..., Any]) -> None:
+    done = warm_run(QUICKSTART, "--smoke", *FEW)
+    assert done.code == 0, done.err
+    assert "proofs      world 1/1 · no logits built (fused head)" in done.out
+    assert "adapter moved after 2 steps" in done.out
     (folder,) = (tmp_path / "runs").iterdir()
     record = json.loads((folder / "run.json").read_text())
     most = max(phase["measured"] for phase in record["memory"].values()) / 2**30
-    assert f"\nsmoke passed, peak memory {most:.1f} GiB in " in done.stdout
+    assert f"\nsmoke passed, peak memory {most:.1f} GiB in " in done.out
     assert [proof["id"] for proof in record["proofs"] if proof["ok"]] and record["final"] is None
     assert {proof["id"] for proof in record["proofs"]} == set(PROOFS)
     assert not (folder / "final").exists()
@@ -112,13 +104,13 @@ def test_a_trial_prints_its_proofs_and_leaves_no_model(tmp_path: Path, warm_pyth
 
 
 @pytest.mark.stack
-def test_a_trial_whose_proof_fails_ends_with_3(tmp_path: Path, warm_python: Path) -> None:
+def test_a_trial_whose_proof_fails_ends_with_3(tmp_path: Path, warm_run: Callable[..., Any]) -> None:
     (tmp_path / "idle.py").write_text(IDLE)
-    reward = ["--set", "rewards=[{python: idle.py:place}]"]
-    refused = _trial(warm_python / "python", tmp_path, *reward)
-    assert refused.returncode == 2
-    allow = refused.stderr.split("--allow-code ")[1].split()[0].rstrip(";,")
-    done = _trial(warm_python / "python", tmp_path, *reward, "--allow-code", allow)
-    assert done.returncode == 3, done.stderr
-    assert "movement: the proof failed in step 2 [PRF005]" in done.stdout
-    assert done.stdout.endswith("smoke failed\n")
+    words = (QUICKSTART, "--smoke", *FEW, "--set", "rewards=[{python: idle.py:place}]")
+    refused = warm_run(*words)
+    assert refused.code == 2
+    allow = refused.err.split("--allow-code ")[1].split()[0].rstrip(";,")
+    done = warm_run(*words, "--allow-code", allow)
+    assert done.code == 3, done.err
+    assert "movement: the proof failed in step 2 [PRF005]" in done.out
+    assert done.out.endswith("smoke failed\n")
