@@ -1,8 +1,10 @@
 """Small runs as a user starts them, each from the one before."""
 
+import contextlib
+import io
 import json
-import os
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,17 +15,18 @@ from stage_runs import FIRST, Command, Run
 
 @pytest.fixture(scope="session")
 def command(warm_python: Path) -> Command:
-    """grpo-run with a Python that has the libraries imported."""
+    """grpo-run in this process, which forks workers from a Python that has the libraries imported."""
+    from grpo_recipes.cli.main import main
 
-    def run(*arguments: str, cwd: Path | None = None) -> "subprocess.CompletedProcess[str]":
-        return subprocess.run(
-            [str(warm_python / "grpo-run"), *arguments],
-            cwd=cwd,
-            env={**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"},
-            capture_output=True,
-            text=True,
-            timeout=300,
-        )
+    def run(*arguments: str, cwd: Path) -> "subprocess.CompletedProcess[str]":
+        out, err = io.StringIO(), io.StringIO()
+        with pytest.MonkeyPatch.context() as patch, contextlib.chdir(cwd), pytest.raises(SystemExit) as ended:
+            patch.setattr(sys, "executable", str(warm_python / "python"))
+            patch.setenv("OMP_NUM_THREADS", "1")
+            patch.setenv("HF_HUB_OFFLINE", "1")
+            with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+                main(list(arguments))
+        return subprocess.CompletedProcess(arguments, int(ended.value.code or 0), out.getvalue(), err.getvalue())
 
     return run
 

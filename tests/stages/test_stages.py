@@ -5,7 +5,6 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -101,7 +100,9 @@ def test_an_adapter_of_another_shape_is_refused_before_anything_is_trained(
         assert "the adapter of other does not fit this model and these modules" in run.said
 
 
-def test_weights_that_changed_since_the_plan_stop_the_run(command: Command, first: Run, place: Path) -> None:
+def test_weights_that_changed_since_the_plan_stop_the_run(
+    command: Command, first: Run, place: Path, warm_python: Path
+) -> None:
     shutil.copytree(first.folder, place / "changing")
     recipe = {
         "extends": "./first.yaml",
@@ -120,7 +121,7 @@ def test_weights_that_changed_since_the_plan_stop_the_run(command: Command, firs
     assert again.returncode == 2
     assert "final/adapter_model.safetensors was changed [MDL006]" in again.stdout, again.stdout
 
-    environment = {**os.environ, "PYTHON": sys.executable}
+    environment = {**os.environ, "PYTHON": str(warm_python / "python")}
     done = subprocess.run(
         ["bash", "launch.sh"], cwd=place / "later", env=environment, capture_output=True, text=True, timeout=300
     )
