@@ -50,6 +50,7 @@ def test_the_quickstart_learns_to_carry(tmp_path: Path, warm_python: Path) -> No
     assert str(Path("run", "final")) in done.stdout
 
 
+@pytest.mark.long
 def test_all_weights_of_the_quickstart_learn_with_two_processes(tmp_path: Path, warm_run: Callable[..., Any]) -> None:
     values = ["lora=null", "training.learning_rate=3e-4", "launch.num_processes=2", "training.max_steps=4"]
     values += ["training.prompts_per_step=8", "evaluation.max_rows=64"]

@@ -81,6 +81,7 @@ def test_zero3_is_ddp_with_shards_and_saves_the_adapter_whole(run_of: RunOf, tmp
         assert len(seconds) > 1 and set(seconds) == {333}, "DeepSpeed makes groups of its own"
 
 
+@pytest.mark.long
 def test_a_stale_extension_lock_holds_nobody_up(run_of: RunOf, tmp_path: Path) -> None:
     names = ("deepspeed_shm_comm", "cpu_adam", "fused_adam", "utils", "deepspeed_ccl_comm", "async_io")
     locks = [tmp_path / "extensions" / name / "lock" for name in names]

@@ -77,6 +77,7 @@ def test_both_ranks_save_before_the_launcher_ends_them(tmp_path: Path, grpo_run:
     assert {(folder / f"saved{rank}").read_text().split()[0] for rank in (0, 1)} == {"TERM"}
 
 
+@pytest.mark.long
 def test_a_second_signal_leaves_no_rank_behind(tmp_path: Path, grpo_run: GrpoRun) -> None:
     folder = make(tmp_path, DEAF)
     process = grpo_run(folder)
@@ -89,6 +90,7 @@ def test_a_second_signal_leaves_no_rank_behind(tmp_path: Path, grpo_run: GrpoRun
     assert process.returncode == 75
 
 
+@pytest.mark.long
 def test_no_rank_outlives_a_killed_grpo_run(tmp_path: Path, grpo_run: GrpoRun, mark: str) -> None:
     folder = make(tmp_path, DEAF)
     process = grpo_run(folder)

@@ -9,10 +9,13 @@ from typing import Any
 
 ROOT = Path(__file__).parents[2]
 QUICKSTART = ROOT / "recipes" / "quickstart.yaml"
+# Trains on the thousand held-out rows, which are read sooner than the seven thousand others.
+FEW_ROWS, OTHERS = (str(QUICKSTART.with_suffix("") / name) for name in ("test.jsonl", "train.jsonl"))
 FIRST = {
     "recipe": 1,
     "extends": str(QUICKSTART),
     "name": "first",
+    "dataset": {"path": FEW_ROWS},
     "evaluation": None,
     "grpo": {"num_generations": 4},
     "training": {"prompts_per_step": 4, "max_steps": 2, "save_steps": 2, "lr_scheduler_type": "constant"},

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from stage_runs import FIRST, Command, Run
+from stage_runs import FIRST, OTHERS, Command, Run
 
 from grpo_recipes.contract.files.folder_lock import LAUNCHING, hold_lock
 from grpo_recipes.contract.integrity.run_folder import record_text
@@ -78,7 +78,7 @@ def test_a_schedule_that_begins_anew_is_said(command: Command, place: Path, stag
 def test_a_longer_run_is_made_longer_and_compared_with_the_policy_before_the_shortest_one(
     command: Command, place: Path, staged: Callable[..., Run]
 ) -> None:
-    short = staged("measured", evaluation={"max_rows": 8})
+    short = staged("measured", evaluation={"path": OTHERS, "max_rows": 8})
     assert short.code == 0, short.said
     for name, older, steps in (("measured-longer", "measured", 3), ("measured-longest", "measured-longer", 4)):
         done = command(older, "--extend", f"training.max_steps={steps}", "--out", name, cwd=place)
@@ -163,7 +163,7 @@ def test_a_run_that_ended_early_is_made_longer_and_seeks_its_best_anew(
 ) -> None:
     # So small a step changes no answer: no evaluation is better than the first one, of step 1.
     training = {**FIRST["training"], "max_steps": 6, "save_steps": 1, "save_total_limit": 1, "learning_rate": 1e-7}  # type: ignore[dict-item]
-    how = {"max_rows": 4, "every_steps": 1, "keep_best": True, "stop_after": 2, "at_start": False}
+    how = {"path": OTHERS, "max_rows": 4, "every_steps": 1, "keep_best": True, "stop_after": 2, "at_start": False}
     early = staged("early", training=training, evaluation=how)
     assert early.code == 0, early.said
     record = json.loads((early.folder / "run.json").read_text())

@@ -10,7 +10,7 @@ import pytest
 from swept_runs import QUICKSTART, RATE, Swept, command, started, wait_until
 
 pytestmark = pytest.mark.stack
-SMALL = ("training.max_steps=2", "training.save_steps=1", "training.prompts_per_step=4", "evaluation.max_rows=16")
+SMALL = ("training.max_steps=2", "training.save_steps=1", "training.prompts_per_step=4", "evaluation.max_rows=4")
 WORDS = (
     *("sweep", QUICKSTART, "--vary", f"{RATE}=2e-3,0.002", "--seeds", "2", "--out", "swept"),
     *(word for setting in SMALL for word in ("--set", setting)),
@@ -42,6 +42,7 @@ def test_two_names_of_one_value_are_no_difference(whole: Swept) -> None:
     assert f"with the noise of {len(rows)} held-out rows" in whole.out
 
 
+@pytest.mark.long
 def test_a_sweep_that_was_killed_in_a_training_ends_with_the_same_weights(
     whole: Swept, warm_python: Path, tmp_path: Path
 ) -> None:
