@@ -1,11 +1,11 @@
 """Runs Python programs as forks of a server that has already imported torch, transformers and TRL.
 
 `made(folder)` yields an environment whose bin/python is a small program. In a fork of the server it runs a worker's
-train.py, the parts for preflight, export, generate and profile, accelerate's launcher, the hand-written scripts that
-trainings are compared with, gpu_kit's scripts that inspect torch or a model, and anything whose first argument is
--Xwarm. Everything else runs in the real Python, which reports the small program as sys.executable. The fork has its
-caller's network and its own session, and is not a child of its caller: signals are passed on to it, and it dies with
-the waiting process. Use the real Python in tests of how processes are started.
+train.py and meet.py, the parts for preflight, export, generate and profile, accelerate's launcher, the hand-written
+scripts that trainings are compared with, gpu_kit's scripts that inspect torch or a model, and anything whose first
+argument is -Xwarm. Everything else runs in the real Python, which reports the small program as sys.executable. The fork
+has its caller's network and its own session, and is not a child of its caller: signals are passed on to it, and it dies
+with the waiting process. Use the real Python in tests of how processes are started.
 """
 
 import _imp
@@ -37,13 +37,13 @@ from typing import Any
 # Runs without site-packages, within milliseconds; what only the server needs is imported for the server alone.
 _STUB = """{first_lines}import posix, sys
 words = sys.argv[1:]
-is_asked = words[:1] == ["-Xwarm"] or words[:2] == ["-m", "accelerate.commands.launch"]
+is_asked = words[:1] == ["-Xwarm"] or "accelerate.commands.launch" in words[:3]
 is_asked = is_asked or (words[:1] == ["-c"] and "import json, torch" in words[1])
 script = next((word for word in words if not word.startswith("-")), "")
 parts = {{"preflight.start", "preflight.play_tools", "export.start", "answering.start", "profile.start"}}
 is_part = script.endswith(("worker/part.py", "worker/grpo_recipes.zip")) and parts & set(words)
 is_by_hand = script.rpartition("/")[2].startswith("hand_written")
-is_script = script.endswith(("worker/train.py", "gpu_kit/scripts/make_model.py")) or is_by_hand
+is_script = script.endswith(("worker/train.py", "worker/meet.py", "gpu_kit/scripts/make_model.py")) or is_by_hand
 if not is_script and not is_part and not is_asked:
     posix.execv({real!r}, [sys.argv[0], *words])
 import json, os, signal, socket
