@@ -49,7 +49,9 @@ if not is_script and not is_part and not is_asked:
 import json, os, signal, socket
 with socket.socket(socket.AF_UNIX) as server:
     server.connect({address!r})
-    request = json.dumps({{"words": words, "cwd": os.getcwd(), "environ": dict(os.environ), "python": sys.argv[0]}})
+    ignored = [number for number in range(1, 32) if signal.getsignal(number) == signal.SIG_IGN]
+    own = {{"cwd": os.getcwd(), "environ": dict(os.environ), "python": sys.argv[0], "ignored": ignored}}
+    request = json.dumps({{"words": words, **own}})
     network = os.open("/proc/self/ns/net", os.O_RDONLY)
     socket.send_fds(server, [len(request.encode()).to_bytes(4, "big")], [0, 1, 2, network])
     server.sendall(request.encode())
@@ -252,6 +254,8 @@ def _settle(request: dict[str, Any], streams: list[int]) -> None:
     os.environ.clear()
     os.environ.update(request["environ"])
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    for number in request["ignored"]:  # by launch.sh, for all that it starts
+        signal.signal(number, signal.SIG_IGN)
     sys.executable = request["python"]
     sys.orig_argv = [request["python"], *request["words"]]
     sys.path[:0] = [place for place in os.environ.get("PYTHONPATH", "").split(os.pathsep) if place]
