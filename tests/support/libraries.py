@@ -3,6 +3,7 @@
 import functools
 import gc
 import tempfile
+from importlib.util import find_spec
 from pathlib import Path
 
 
@@ -10,7 +11,6 @@ def import_libraries() -> None:
     """Imports what a worker does, but nothing of grpo_recipes, which is in each run folder."""
     import bitsandbytes  # noqa: F401
     import datasets  # noqa: F401
-    import deepspeed  # noqa: F401 (accelerate does for each model, where it is installed)
     import peft.tuners.lora.bnb
     import peft.utils.transformers_weight_conversion  # noqa: F401
     import torch.utils.serialization.config
@@ -21,6 +21,10 @@ def import_libraries() -> None:
     from transformers.conversion_mapping import get_checkpoint_conversion_mapping
     from trl import GRPOConfig, GRPOTrainer  # noqa: F401
 
+    if find_spec("vllm") is not None:  # in .venv-vllm
+        _import_vllm()
+    else:
+        import deepspeed  # noqa: F401 (accelerate does for each model, where it is installed)
     get_checkpoint_conversion_mapping("qwen2")  # a thousand regular expressions, kept for every model
     # accelerate reads a package's metadata again at each call, several times in a step.
     imports._is_package_available = functools.cache(imports._is_package_available)
@@ -53,3 +57,12 @@ def _load_and_generate(folder: Path) -> None:
     rows.write_text('{"question": "1+1="}\n')
     datasets.load_dataset("json", data_files=str(rows), split="train", cache_dir=str(folder)).map(dict)
     torch.set_rng_state(state)
+
+
+def _import_vllm() -> None:
+    """Also what an engine for the CPU imports when it is made."""
+    import trl.generation.vllm_generation  # noqa: F401
+    import vllm.model_executor.models.qwen2
+    import vllm.v1.engine.core
+    import vllm.v1.worker.cpu_worker  # noqa: F401
+    from vllm import LLM, SamplingParams  # noqa: F401

@@ -2,13 +2,12 @@
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import yaml
 from small_models import write_rows
-from vllm_servers import environment
+from vllm_servers import environment, warm
 
 Record = dict[str, Any]
 STEPS, TIMEOUT_S = 20, 600
@@ -54,7 +53,7 @@ def start(folder: Path, model: Path, generation: Record, more: Record, **variabl
 def command(*words: str, **variables: str) -> "subprocess.Popen[str]":
     """Starts `grpo-run`; what it says is in one stream."""
     return subprocess.Popen(
-        [sys.executable, "-m", "grpo_recipes.cli.main", *words],
+        [warm(), "-m", "grpo_recipes.cli.main", *words],
         env=environment(**variables),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

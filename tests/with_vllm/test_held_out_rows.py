@@ -7,7 +7,6 @@ before left in it. Two optimizer steps share a generation: every second evaluati
 import hashlib
 import json
 import subprocess
-import sys
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ from typing import Any
 import pytest
 import yaml
 from small_models import write_random, write_rows
-from vllm_servers import environment, serving
+from vllm_servers import environment, serving, warm
 
 from grpo_recipes.cli.main import main
 
@@ -62,7 +61,7 @@ def server_runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 def _train(*folders: Path, **variables: str) -> None:
     done = subprocess.run(
-        [sys.executable, Path(__file__).parent / "many_runs.py", *folders],
+        [warm(), "-Xwarm", Path(__file__).parent / "many_runs.py", *folders],
         env=environment(**variables),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

@@ -3,7 +3,6 @@
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +10,11 @@ import pytest
 import yaml
 from digit_first import ACCEPTED, TIMEOUT_S, Record, command, found, proofs
 from support.seeing_models import write_squares
-from vllm_servers import environment
+from vllm_servers import TORCHVISION, environment, warm
 
 from grpo_recipes.rules.vllm_is_shown_the_images import FAMILIES
 
 ROOT = Path(__file__).parents[2]
-TORCHVISION = ROOT / "build" / "torchvision"
 pytestmark = [
     pytest.mark.vllm,
     pytest.mark.skipif(not TORCHVISION.is_dir(), reason="make test-vllm fetches torchvision, which vLLM needs"),
@@ -27,7 +25,7 @@ WIDTH, STEPS = 64, 4
 @pytest.mark.parametrize("family", [FAMILIES[0], *(pytest.param(one, marks=pytest.mark.long) for one in FAMILIES[1:])])
 def test_vllm_makes_the_prompt_of_the_loss_of_one_that_has_no_tokens_of_images(family: str, tmp_path: Path) -> None:
     done = subprocess.run(
-        [sys.executable, str(Path(__file__).with_name("images_in_vllm.py")), str(tmp_path / "model"), family],
+        [warm(), "-Xwarm", str(Path(__file__).with_name("images_in_vllm.py")), str(tmp_path / "model"), family],
         env=environment(PYTHONPATH=_paths(ROOT, ROOT / "tests"), VLLM_ENABLE_V1_MULTIPROCESSING="0"),
         capture_output=True,
         text=True,
@@ -54,7 +52,7 @@ def _written(folder: Path, family: str) -> Path:
     written = "import pathlib, sys; from support import seeing_models as s; "
     written += "s.write_seeing_model(pathlib.Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]))"
     variables = environment(PYTHONPATH=_paths(ROOT, ROOT / "tests"))
-    subprocess.run([sys.executable, "-c", written, str(folder), family, str(WIDTH)], env=variables, check=True)
+    subprocess.run([warm(), "-Xwarm", "-c", written, str(folder), family, str(WIDTH)], env=variables, check=True)
     return folder
 
 

@@ -2,13 +2,12 @@
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from small_models import END, START, ids_of, write_chains
-from vllm_servers import environment
+from vllm_servers import environment, warm
 
 from grpo_recipes.facts.released.shipped import table
 
@@ -23,7 +22,7 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """What one engine answered, in a process of its own."""
     folder = write_chains(tmp_path_factory.mktemp("model") / "chain", [CHAIN])
     ran = subprocess.run(
-        [sys.executable, str(ASKED), str(folder)],
+        [warm(), "-Xwarm", str(ASKED), str(folder)],
         env=environment(VLLM_ENABLE_V1_MULTIPROCESSING="0", MASTER_PORT="0"),
         capture_output=True,
         text=True,

@@ -2,13 +2,12 @@
 
 import json
 import subprocess
-import sys
 from collections.abc import Callable, Sequence
 
 import pytest
 import yaml
 from small_models import write_random, write_rows
-from vllm_servers import environment
+from vllm_servers import environment, warm
 
 pytestmark = pytest.mark.vllm
 
@@ -44,7 +43,7 @@ def profiled(tmp_path_factory: pytest.TempPathFactory) -> Profiled:
         if answered:
             (folder / f"{name}.partial.jsonl").write_text("".join(answered))
         done = subprocess.run(
-            [sys.executable, *COMMAND, path, "-o", folder / f"{name}.jsonl", "--samples", "4", *ACCEPTED],
+            [warm(), *COMMAND, path, "-o", folder / f"{name}.jsonl", "--samples", "4", *ACCEPTED],
             env=environment(),
             capture_output=True,
             text=True,

@@ -2,14 +2,13 @@
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 from small_models import write_random, write_rows
-from vllm_servers import environment
+from vllm_servers import environment, warm
 
 pytestmark = pytest.mark.vllm
 
@@ -57,7 +56,7 @@ def _steps(run: Path) -> list[dict[str, Any]]:
 def test_a_new_token_is_learned_and_stopped_at(backend: str, tmp_path: Path) -> None:
     run = tmp_path / "run"
     accepted = () if backend == "transformers" else ACCEPTED
-    command = [Path(sys.executable).with_name("grpo-run"), _recipe(tmp_path, backend), "--out", run, *accepted]
+    command = [Path(warm()).with_name("grpo-run"), _recipe(tmp_path, backend), "--out", run, *accepted]
     done = subprocess.run(
         command,
         env=environment(VLLM_ENABLE_V1_MULTIPROCESSING="0"),

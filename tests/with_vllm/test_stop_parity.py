@@ -6,7 +6,6 @@ loss was computed on. The vLLMs load a folder whose tokenizer lacks one token of
 
 import contextlib
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ import yaml
 from small_models import ids_of, write_chains, write_rows
 from stop_cases import CASES, CHAINS, MORE_TOKENS, Case
 from stop_parity_table import Table, outcome_of, page
-from vllm_servers import environment, serving
+from vllm_servers import environment, serving, warm
 
 from grpo_recipes.cli.main import main
 
@@ -70,7 +69,7 @@ def _run(backend: str, folder: Path, policy: Path, engine: Path) -> Table:
         runs = [_run_folder(case, backend, address, folder, policy) for case in CASES]
         here = Path(__file__).parent
         done = subprocess.run(
-            [sys.executable, here / "many_runs.py", *runs],
+            [warm(), "-Xwarm", here / "many_runs.py", *runs],
             env=environment(**variables),
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

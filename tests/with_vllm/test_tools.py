@@ -3,13 +3,12 @@
 import hashlib
 import json
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from vllm_servers import environment
+from vllm_servers import environment, warm
 
 pytestmark = pytest.mark.vllm
 
@@ -50,7 +49,7 @@ def _run(folder: Path, mode: str, more: dict[str, Any]) -> tuple[dict[str, Any],
     allowed = ("--allow-code", hashlib.sha256((CALCULATOR / "calculator.py").read_bytes()).hexdigest())
     words = (str(folder / "recipe.yaml"), "--out", str(folder / "run"), *ACCEPTED, *allowed)
     done = subprocess.run(
-        [sys.executable, "-m", "grpo_recipes.cli.main", *words],
+        [warm(), "-m", "grpo_recipes.cli.main", *words],
         env=environment(),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

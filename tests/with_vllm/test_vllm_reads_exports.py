@@ -2,12 +2,11 @@
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-from vllm_servers import environment
+from vllm_servers import environment, warm
 
 pytestmark = pytest.mark.vllm
 
@@ -18,7 +17,7 @@ TIMEOUT_S = 900
 
 def _done(*words: object) -> str:
     done = subprocess.run(
-        [sys.executable, *map(str, words)], capture_output=True, text=True, env=environment(), timeout=TIMEOUT_S
+        [warm(), *map(str, words)], capture_output=True, text=True, env=environment(), timeout=TIMEOUT_S
     )
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-3000:]
     return done.stdout
@@ -57,7 +56,7 @@ def test_vllm_loads_an_export_and_agrees_with_the_trained_model(what: str, run: 
     texts, said = _trained(run)
     base = json.loads((run / "plan.json").read_text())["model"]["path"]
     words = (place, json.dumps(texts)) if what == "--merge" else (base, json.dumps(texts), place)
-    lines = _done(Path(__file__).with_name("log_probs_of.py"), *words).splitlines()  # vLLM prints there too
+    lines = _done("-Xwarm", Path(__file__).with_name("log_probs_of.py"), *words).splitlines()  # vLLM prints there too
     found = json.loads(next(line for line in lines if line.startswith("[[")))
     for ours, theirs in zip(said, found, strict=True):
         assert theirs == pytest.approx(ours, abs=1e-3)

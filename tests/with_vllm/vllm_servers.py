@@ -1,18 +1,25 @@
-"""A vLLM server of a test, as somebody else would run it beside a training."""
+"""A vLLM server of a test, as somebody else would run it beside a training, and the Python of the trainings."""
 
+import atexit
+import functools
 import os
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from unittest import mock
+
+from support import warm_python
 
 START_S, STOP_S = 240, 20
+TORCHVISION = Path(__file__).parents[2] / "build" / "torchvision"
 VARIABLES = {
     "HF_HUB_OFFLINE": "1",
     "HF_DATASETS_OFFLINE": "1",
@@ -39,6 +46,16 @@ def environment(**more: str) -> dict[str, str]:
     """What processes with vLLM need, and nothing of an outer launcher."""
     kept = {name: os.environ[name] for name in ("PATH", "HOME", "TMPDIR") if name in os.environ}
     return {**kept, **VARIABLES, **more}
+
+
+@functools.cache
+def warm() -> str:
+    """A Python whose trainings are forks of a process that has imported vLLM. Runs any other program after -Xwarm."""
+    stack = ExitStack()
+    atexit.register(stack.close)
+    folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+    with mock.patch.dict(os.environ, {**VARIABLES, "PYTHONPATH": str(TORCHVISION)}):
+        return str(stack.enter_context(warm_python.made(folder)) / "python")
 
 
 def free_port() -> int:
