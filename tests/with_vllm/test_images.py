@@ -117,7 +117,7 @@ def test_it_trains_on_what_vllm_answers_to_images(family: str, per_row: int, mor
 # What is broken, and what ends the run.
 BROKEN = [
     pytest.param("tokens", "vLLM and the loss have different prompts", id="a prompt with the tokens of images"),
-    pytest.param("shown", "[PRF010]", id="vLLM is shown the images of other rows"),
+    pytest.param("shown", "[PRF010]", id="vLLM is shown the images of other rows", marks=pytest.mark.long),
     pytest.param("given", "PRF037", id="TRL gives vLLM the images of other rows", marks=pytest.mark.long),
 ]
 

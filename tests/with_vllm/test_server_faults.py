@@ -159,6 +159,7 @@ def test_a_run_goes_on_from_its_checkpoint_after_its_server_was_killed(
     ]
 
 
+@pytest.mark.long
 def test_nothing_of_a_run_is_left_15_seconds_after_it_was_killed(grpo_run: Started, tmp_path: Path) -> None:
     process = grpo_run()
     _wait(process, lambda: _step(tmp_path) >= 1)

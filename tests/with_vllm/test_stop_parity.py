@@ -117,7 +117,9 @@ def _generation(case: Case, backend: str) -> dict[str, Any]:
     return {**section, "use_vllm": True, "vllm_mode": backend}
 
 
-@pytest.mark.parametrize("backend", [pytest.param(BACKENDS[0], marks=pytest.mark.long), *BACKENDS[1:]])
+@pytest.mark.parametrize(
+    "backend", [pytest.param(name, marks=() if name == "colocate" else pytest.mark.long) for name in BACKENDS]
+)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.folder)
 def test_completion_mask_and_clipped_ratio_are_the_same(
     case: Case, backend: str, outcomes_of: Callable[[str], Table]

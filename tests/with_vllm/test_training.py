@@ -15,6 +15,7 @@ from vllm_servers import serving
 pytestmark = pytest.mark.vllm
 
 # Of an untrained model little can be reached but by its output layer.
+STOPS = ["U", "xy"]  # one of which vLLM gets as a token
 LORA = {"r": 16, "lora_alpha": 64, "target_modules": "all-linear", "modules_to_save": ["lm_head"]}
 
 
@@ -27,7 +28,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 TRAININGS = [
     pytest.param(COLOCATE, {}, 1e-5, id="colocate"),
     pytest.param(COLOCATE, {"training": {"bf16": True}}, 2e-2, id="colocate in bfloat16", marks=pytest.mark.long),
-    pytest.param(SERVER, {"lora": LORA}, 1e-5, id="server with LoRA"),
+    pytest.param({**SERVER, "stop": STOPS}, {"lora": LORA}, 1e-5, id="server with LoRA and stops"),
 ]
 
 
@@ -47,6 +48,7 @@ def test_it_trains_on_what_vllm_samples_from_the_policy(
         assert step["completions/with_tokens_after_end"] == 0
         # TRL takes a last PAD that the model wrote itself for an end.
         assert step["completions/clipped_ratio"] <= step["completions/ended_by_length"] + 1e-6
+    assert any(step["completions/ended_by_stop"] for step in steps) == ("stop" in generation)
     assert "far_from_sampler" not in {guard["name"] for guard in record["guards"]}
 
 
