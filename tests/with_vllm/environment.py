@@ -52,8 +52,12 @@ def _write_alias(packages: Path) -> None:
 
 
 def _install(*what: str) -> None:
-    """Installs without dependencies; tries again once, for downloads that broke off."""
-    pip = [str(PYTHON), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps", *what]
+    """Installs without dependencies; tries again once, for downloads that broke off.
+
+    Compiles nothing: of 23,000 files a fourth is ever imported.
+    """
+    quiet = ("--quiet", "--disable-pip-version-check", "--no-compile", "--no-deps")
+    pip = [str(PYTHON), "-m", "pip", "install", *quiet, *what]
     if subprocess.run(pip).returncode != 0:
         time.sleep(5)
         subprocess.run(pip, check=True)
