@@ -5,6 +5,7 @@ for the next one: TRL, accelerate and transformers keep state of a trainer in th
 """
 
 import contextlib
+import gc
 import importlib
 import json
 import os
@@ -16,6 +17,7 @@ import sys
 import time
 import traceback
 import warnings
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -29,13 +31,27 @@ def cpu_s(whose: int) -> float:
 
 
 def import_libraries() -> None:
-    """What every experiment needs. The rest of a stack is imported by what needs it."""
+    """What most experiments need. The rest of a stack is imported by what needs it."""
+    import datasets  # noqa: F401
+    import deepspeed  # noqa: F401 (accelerate does for each model)
     import peft  # noqa: F401
     import torch
-    import transformers  # noqa: F401
+    import transformers.models.qwen2.modeling_qwen2  # noqa: F401
+    from transformers import AutoModelForCausalLM
     from trl import GRPOConfig, GRPOTrainer  # noqa: F401
 
+    import grpo_recipes.worker.run
+    import grpo_recipes.worker.training  # noqa: F401
+
+    if find_spec("transformers.conversion_mapping") is not None:  # transformers 5
+        from transformers.conversion_mapping import get_checkpoint_conversion_mapping
+
+        get_checkpoint_conversion_mapping("qwen2")  # a thousand regular expressions, kept for every model
+    else:
+        AutoModelForCausalLM._model_mapping.keys()  # where it looks for a class it imports all configurations
     torch.set_num_threads(1)
+    gc.collect()
+    gc.freeze()  # a trainer collects garbage at its beginning, in the heap of all libraries
 
 
 def answer(request: dict[str, Any]) -> dict[str, Any]:

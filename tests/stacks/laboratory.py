@@ -29,7 +29,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from environments import ENVIRONMENTS, Environment
+from environments import ENVIRONMENTS, NEWEST, Environment
 
 LIMIT_S = 120
 OFFLINE = {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1"}
@@ -118,20 +118,24 @@ class StackProcess:
 
 @dataclass
 class Laboratory:
-    """All stacks of a session, one process at a time, and every outcome so far. cpu_s: per stack, imports included."""
+    """All stacks of a session, and every outcome so far. cpu_s: per stack, imports included.
+
+    The newest stack, with which others are compared, keeps its process; of the others one at a time has one.
+    """
 
     folder: Path
     cpu_s: dict[str, float] = field(default_factory=dict)
     _outcomes: dict[tuple[str, str], Outcome] = field(default_factory=dict)
-    _open: tuple[str, StackProcess] | None = None
+    _open: dict[str, StackProcess] = field(default_factory=dict)
 
     def _process_of(self, stack: str) -> StackProcess:
-        if self._open is None or self._open[0] != stack:
-            self.close()
+        if stack not in self._open:
+            if stack != NEWEST:
+                self._close(set(self._open) - {NEWEST})
             environment = ENVIRONMENTS[stack]
-            self._open = stack, StackProcess(environment, self.folder / environment.folder.name)
-            self.cpu_s[stack] = self.cpu_s.get(stack, 0.0) + self._open[1].imports_cpu_s
-        return self._open[1]
+            self._open[stack] = process = StackProcess(environment, self.folder / environment.folder.name)
+            self.cpu_s[stack] = self.cpu_s.get(stack, 0.0) + process.imports_cpu_s
+        return self._open[stack]
 
     def run(
         self,
@@ -156,7 +160,9 @@ class Laboratory:
         return self._outcomes[key]
 
     def close(self) -> None:
-        """Ends the process that is open."""
-        if self._open is not None:
-            self._open[1].close()
-            self._open = None
+        """Ends the processes that are open."""
+        self._close(set(self._open))
+
+    def _close(self, stacks: set[str]) -> None:
+        for stack in stacks:
+            self._open.pop(stack).close()

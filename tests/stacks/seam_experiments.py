@@ -2,6 +2,7 @@
 
 import hashlib
 import re
+import sys
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -26,6 +27,8 @@ def renamed(folder: Path, *, run_folder: str, member: str) -> dict[str, Any]:
             _rename(import_module("trl.trainer.base_trainer"), member)
         _rename(grpo_trainer, member)
         trl.GRPOTrainer = grpo_trainer.GRPOTrainer
+        for name in [name for name in sys.modules if name.startswith("grpo_recipes.worker.")]:
+            del sys.modules[name]  # its classes are made of those that were there
     from grpo_recipes.worker.run import train
 
     exit_code = train(Path(run_folder), resume=False)
