@@ -1,7 +1,7 @@
 """Provides the session's laboratory, its stacks, and the table of results.
 
 Tests of one stack run together, since its process is kept for them: a test with a parameter `stack` is sorted by it,
-and left out unless --stacks names it.
+and left out unless --stacks names it. A test with the mark `long` is left out of --stacks quick.
 """
 
 import sys
@@ -35,8 +35,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     mine = [item for item in items if item.get_closest_marker("stacks") is not None]
     if unknown := sorted({_stack(item) for item in mine} - {"", *ENVIRONMENTS}):
         raise pytest.UsageError(f"a test names the stack {unknown[0]}, which is not in stacks.json; NEWEST is .venv's")
-    config.hook.pytest_deselected(items=[item for item in mine if _stack(item) not in names])
     kept = [item for item in mine if _stack(item) in names]
+    if config.getoption("--stacks") == "quick":
+        kept = [item for item in kept if item.get_closest_marker("long") is None]
+    config.hook.pytest_deselected(items=[item for item in mine if item not in kept])
     order = ["", *ENVIRONMENTS]
     kept.sort(key=lambda item: order.index(_stack(item)))
     items[:] = [item for item in items if item not in mine] + kept

@@ -44,8 +44,17 @@ def train(
     return laboratory.run(stack, "image_experiments.trained", run_folder=str(run.folder))
 
 
-@pytest.mark.parametrize("lora", [None, {"r": 4}], ids=["full", "lora"])
-@pytest.mark.parametrize("family", ["idefics3", "llava_next", "gemma3"])
+@pytest.mark.parametrize(
+    ("family", "lora"),
+    [
+        pytest.param("idefics3", None, id="idefics3-full"),
+        pytest.param("gemma3", {"r": 4}, id="gemma3-lora"),
+        pytest.param("idefics3", {"r": 4}, id="idefics3-lora", marks=pytest.mark.long),
+        pytest.param("gemma3", None, id="gemma3-full", marks=pytest.mark.long),
+        pytest.param("llava_next", None, id="llava_next-full", marks=pytest.mark.long),
+        pytest.param("llava_next", {"r": 4}, id="llava_next-lora", marks=pytest.mark.long),
+    ],
+)
 @pytest.mark.parametrize("stack", RELEASES)
 def test_a_model_that_sees_is_trained_to_the_end(
     stack: str, family: str, lora: dict[str, Any] | None, laboratory: Laboratory, tmp_path: Path

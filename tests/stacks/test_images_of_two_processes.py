@@ -18,15 +18,19 @@ STEPS = 3
 
 RELEASES = ("0.26.2/4.57.6", "1.9.0/5.23.0", STACKS[-1])
 CLOSE = 1e-5
-FAMILIES = tuple(
+LACKS_TORCHVISION = find_spec("torchvision") is None
+CASES = [
     pytest.param(
         family,
-        marks=pytest.mark.skipif(
-            family in NEEDS_TORCHVISION and find_spec("torchvision") is None, reason="its processor needs torchvision"
-        ),
+        kind,
+        marks=[
+            pytest.mark.skipif(family in NEEDS_TORCHVISION and LACKS_TORCHVISION, reason="it needs torchvision"),
+            *([] if (family, kind) in {("idefics3", "full"), ("gemma3", "LoRA")} else [pytest.mark.long]),
+        ],
     )
     for family in ("idefics3", "llava_next", "gemma3", "qwen2_vl", "qwen2_5_vl")
-)
+    for kind in ("full", "LoRA")
+]
 
 
 def of_processes(
@@ -66,8 +70,7 @@ def of_processes(
     return [line for line in lines if line["event"] == "step"], answers, weights
 
 
-@pytest.mark.parametrize("kind", ["full", "LoRA"])
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize(("family", "kind"), CASES)
 @pytest.mark.parametrize("stack", RELEASES)
 def test_two_processes_train_on_images_as_one_does(
     stack: str, family: str, kind: str, laboratory: Laboratory, tmp_path: Path
