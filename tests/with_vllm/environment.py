@@ -54,7 +54,7 @@ def _write_alias(packages: Path) -> None:
 def _install(*what: str) -> None:
     """Installs without dependencies; tries again once, for downloads that broke off.
 
-    Compiles nothing: of 23,000 files a fourth is ever imported.
+    Compiles nothing ahead: there are 23,000 files, most of which are never imported.
     """
     quiet = ("--quiet", "--disable-pip-version-check", "--no-compile", "--no-deps")
     pip = [str(PYTHON), "-m", "pip", "install", *quiet, *what]
