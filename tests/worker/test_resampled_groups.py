@@ -196,13 +196,15 @@ SAVES = {"max_steps": 8, "save_strategy": "steps", "save_steps": 4}
     ],
 )
 def test_a_resumed_run_draws_as_if_nothing_had_happened(
-    more: Changes, plan: Callable[..., Changes], trained: Callable[..., Trained], tmp_path: Path
+    more: Changes, plan: Callable[..., Changes], trained: Callable[..., Trained], sums: Path, tmp_path: Path
 ) -> None:
     planned = plan(ROUNDS, arguments={**SAVES, **more})
     (tmp_path / "whole").mkdir()
     whole = trained(planned, user=user(), folder=tmp_path / "whole")
     assert whole.exit_code == 0, whole.output
-    assert sum(step.get("resample/rounds", 0) for step in events(whole.folder, "step")) > 0
+    calls, kept = expected(answers_in_order(sums), SAVES["max_steps"] // more.get("num_iterations", 1))
+    assert [call[::SIZE] for call in seen(whole.folder)] == calls
+    assert len(calls) > len(kept)
     again = killed_after(whole.folder, 4, tmp_path / "again")
     done = trained(planned, folder=again, resume=True)
     assert done.exit_code == 0, done.output
@@ -213,12 +215,12 @@ def test_a_resumed_run_draws_as_if_nothing_had_happened(
 def test_a_second_epoch_draws_from_the_end_of_its_own_order(
     plan: Callable[..., Changes], trained: Callable[..., Trained], sums: Path, tmp_path: Path
 ) -> None:
-    """Sixteen rows are eight generations of two prompts."""
+    """Fifteen rows are seven generations of two prompts."""
     import torch
 
-    lines = sums.read_text().splitlines(keepends=True)[:16]
+    lines = sums.read_text().splitlines(keepends=True)[:15]
     (tmp_path / "few.jsonl").write_text("".join(lines))
-    run = trained(plan(ROUNDS, arguments={"max_steps": 10}, data=planned_data(tmp_path / "few.jsonl")), user=user())
+    run = trained(plan(ROUNDS, arguments={"max_steps": 9}, data=planned_data(tmp_path / "few.jsonl")), user=user())
     assert run.exit_code == 0, run.output
     generator = torch.Generator().manual_seed(7)
     rows = [json.loads(line)["answer"] for line in lines]
