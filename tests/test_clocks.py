@@ -60,7 +60,6 @@ REASONS = {
     "survival/two_machines.py": WAITS,
     "release/release_of.py": FIGURE,
     "sweep/stand_in_trainer.py": WAITS,
-    "profile/test_profile.py": WAITS,
     "sweep/swept_runs.py": WAITS,
     "trust/test_recipe_environment.py": BOUNDED,
     "trust/test_secrets_are_redacted.py": BOUNDED,
