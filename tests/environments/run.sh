@@ -25,7 +25,7 @@ install() {
 # tar ends with 1 where another suite wrote something beside it meanwhile.
 mkdir "$work/source"
 { tar -C "$root" -c --exclude=__pycache__ --exclude='*.egg-info' --exclude=./build --exclude=./dist --exclude=./runs \
-  --exclude='./.venv*' --exclude=./.stacks --exclude=./.git --exclude='./.*_cache' --exclude=./.hypothesis . || [ $? = 1 ]; } |
+  --exclude='./.venv*' --exclude=./.stacks --exclude=./.git --exclude='./.*_cache' . || [ $? = 1 ]; } |
   tar -C "$work/source" -x
 new_environment tools
 install tools -r "$root/constraints/dist.txt"
@@ -88,7 +88,7 @@ printf '\ntrl: {weight_decy: 0.01}\n' >> qwen2_lora.yaml
 "$base/grpo-run" explain BAT001 | grep -q "Proved by" || fail "explain with its examples"
 say "base dependencies only: a shipped recipe written out, broken and mended"
 
-install base -c "$root/constraints/cpu.txt" hypothesis jsonschema pytest pytest-xdist
+install base -c "$root/constraints/cpu.txt" jsonschema pytest pytest-xdist
 (cd "$work/source" && "$base/python" -m pytest -n auto --dist loadfile -p no:cacheprovider tests/rules) || fail "tests/rules"
 say "base dependencies only: the rules find in the stack of --target what their cases say"
 
