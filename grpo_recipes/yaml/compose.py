@@ -50,13 +50,18 @@ class Source(NamedTuple):
         value = value_at(self.values, other)
         return f"{above.file}:{above.line} sets {visible_text(str(value))}, which {mark.file} overrides"
 
+    def is_override(self, path: Path) -> bool:
+        """Whether an override wrote it: it replaces what a file says, so to patch the file has no effect."""
+        mark = self.mark(path)
+        return mark is not None and mark.file == OVERRIDE_FILE
+
     def directory(self, path: Path) -> str:
         """The absolute directory to which a relative path written at `path` is relative.
 
         It is that of the file that wrote the value; the current directory for an override.
         """
         mark = self.mark(path)
-        if mark is not None and mark.file == OVERRIDE_FILE:
+        if self.is_override(path):
             return os.getcwd()
         name = self.file if mark is None else mark.file
         return os.path.abspath(self.folders[name]) if name in self.folders else os.path.dirname(os.path.abspath(name))

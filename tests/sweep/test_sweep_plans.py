@@ -140,10 +140,13 @@ def test_a_finding_is_told_once_and_one_of_some_settings_names_them(
     assert "2 errors, nothing was started" in told
 
 
-def test_a_key_without_its_section_is_told_where_it_belongs(grpo_run: Callable) -> None:
-    answer = grpo_run("sweep", QUICKSTART, "--vary", "learning_rate=1e-3,2e-3", *TARGET, "--validate-only")
+@pytest.mark.parametrize(
+    ("key", "right"), [("learning_rate", "training.learning_rate"), ("training.learning_rat", "learning_rate")]
+)
+def test_a_key_in_the_wrong_place_or_misspelled_is_told_as_it_is(key: str, right: str, grpo_run: Callable) -> None:
+    answer = grpo_run("sweep", QUICKSTART, "--vary", f"{key}=1e-3,2e-3", *TARGET, "--validate-only")
     assert answer.code == 2
-    assert "= fix: write it as training.learning_rate\n" in answer.out
+    assert f"= fix: write it as {right}\n" in answer.out
     assert "keep one of the two" not in answer.out
 
 

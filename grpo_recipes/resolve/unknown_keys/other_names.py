@@ -8,7 +8,6 @@ from grpo_recipes.rules._shared.context import finding_at
 from grpo_recipes.schemas.fast_accept import section_keys
 from grpo_recipes.schemas.other_names import Row, algorithm_row, home_of, key_row, other_names, value_here
 from grpo_recipes.yaml.compose import Source
-from grpo_recipes.yaml.merge import OVERRIDE_FILE
 
 PROMPTS: Path = ("training", "prompts_per_step")
 # Keys that follow from the prompts per step, and are written under `trl` only without them.
@@ -46,8 +45,7 @@ def _finding_with_home(path: Path, row: Row, value: object, finding: Finding, so
     section, last = path_text(path[:-1]), home.rpartition(".")[2]
     home = f"{section}.{last}" if section and last in section_keys().get(section, ()) else home
     home_path = tuple(home.split("."))
-    # An override replaces the value of the file, so patching the file has no effect.
-    is_override = finding.mark is not None and finding.mark.file == OVERRIDE_FILE
+    is_override = source.is_override(path)
     over = source.what_it_overrides(path, home_path)
     is_taken = value_written_at(source, home_path) is not None and not is_override and not over
     here = value_here(row, value)

@@ -17,7 +17,6 @@ from grpo_recipes.rules._shared.context import finding_at
 from grpo_recipes.schemas.fast_accept import OF_ITEMS, is_of_an_item, keys_named, section_keys
 from grpo_recipes.schemas.other_names import other_names
 from grpo_recipes.yaml.compose import Source
-from grpo_recipes.yaml.merge import OVERRIDE_FILE
 
 UNKNOWN_KEY = "FCT001"
 REMOVED_KEY = "FCT002"
@@ -164,12 +163,11 @@ def _is_share(value: object) -> bool:
 
 
 def _move(path: Path, target: str, value: object, message: str, source: Source) -> Finding:
-    target_path, mark = tuple(target.split(".")), source.mark(path)
-    # An override replaces the value of the file, so patching the file has no effect.
-    is_override = mark is not None and mark.file == OVERRIDE_FILE
+    target_path = tuple(target.split("."))
+    is_override = source.is_override(path)
     over = source.what_it_overrides(path, target_path)
     taken = _at(source, target_path) is not None and not is_override and not over
-    finding = Finding(UNKNOWN_KEY, "error", message, path_text(path), mark)
+    finding = Finding(UNKNOWN_KEY, "error", message, path_text(path), source.mark(path))
     if is_apart(path, target_path, source):
         return not_meant(finding, path, target)
     return finding._replace(
@@ -238,7 +236,7 @@ def _nearest(path: Path, value: object, facts: Facts, source: Source) -> Finding
         return None
     right = (*path[:-1], close[0])
     over = source.what_it_overrides(path, right)
-    is_taken = _at(source, right) is not None and not over
+    is_taken = _at(source, right) is not None and not source.is_override(path) and not over
     nearest = f"the nearest key it has is {close[0]}" + (", which is written too" if is_taken else "")
     return finding_at(
         source,
