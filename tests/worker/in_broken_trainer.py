@@ -586,7 +586,7 @@ def little_memory_for_completions() -> None:
     original = GRPOTrainer._generate
 
     def generate(self: Any, *given: Any) -> Any:
-        little_memory(48)
+        little_memory(32)
         return original(self, *given)
 
     GRPOTrainer._generate = generate
