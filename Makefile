@@ -168,8 +168,8 @@ test-stacks: setup
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/stacks -m stacks --stacks "$(STACKS)" \
 	  $(if $(filter all,$(STACKS)),--stacks-table benchmarks/stacks.md) $(PYTEST_ARGS)
 
-# Tests generation with vLLM on the CPU, in its own environment .venv-vllm of 3 GB: 12 CPU minutes, half of that for
-# quick. The full form writes benchmarks/stop_parity.md.
+# Tests generation with vLLM on the CPU, in its own environment .venv-vllm of 3 GB: five CPU minutes
+# for quick. The full form writes benchmarks/stop_parity.md.
 test-vllm:
 	$(if $(TORCH_INDEX),PIP_EXTRA_INDEX_URL=$(TORCH_INDEX) )$(PYTHON) tests/with_vllm/environment.py
 	$(if $(TORCH_INDEX),PIP_EXTRA_INDEX_URL=$(TORCH_INDEX) ).venv-vllm/bin/python tests/support/torchvision_wheel.py build/torchvision
