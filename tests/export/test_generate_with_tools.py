@@ -55,7 +55,7 @@ class Games(NamedTuple):
 
 @pytest.fixture(scope="module", params=["rewarding", pytest.param("as shipped", marks=pytest.mark.long)])
 def games(request: pytest.FixtureRequest, warm_python: Path, tmp_path_factory: pytest.TempPathFactory) -> Games:
-    """rewarding: the environment has a reward of its own, and its reset returns a text."""
+    """Trains with the environment. rewarding: it also gives a reward, and its reset returns a text."""
     folder = tmp_path_factory.mktemp("runs")
     if request.param == "as shipped":
         run = _trained(warm_python, RECIPES / "guess.yaml", folder / "guess", *_allowed(GAME))

@@ -110,7 +110,7 @@ def test_whole_answers_with_a_decimal_point_are_named(preflight: Preflight, tmp_
         assert [bool(re.fullmatch(whole, message)) for message in said.get("PFL047", [])] == [True] * is_said
 
 
-# Named as one of the others is; test_parts.py has what is no answer, and how a process ends early.
+# test_parts.py tests answers that cannot be used, and processes that end early.
 ALIKE = ("too_few", "words", "crashes")
 
 

@@ -136,7 +136,7 @@ def said(completions, **kwargs):
 def test_the_first_process_writes_its_own(
     make_plan: Callable[..., Changes], trained: Callable[..., Trained], sha256_of_text: Callable[[str], str]
 ) -> None:
-    """Both answer the prompt of a step, each with draws of its own."""
+    """Two processes answer the same prompt with different random numbers."""
     weights = {"reward_weights": [2.0, 0.5, 1.0]}
     plan = plan_of(make_plan, per_device_train_batch_size=8, num_generations=16, max_steps=2, **weights)
     plan["rewards"].append(planned_reward("mine.py:said", kind="python", name="said", sha256=sha256_of_text(SAID)))

@@ -178,7 +178,7 @@ def test_resume_without_a_checkpoint_begins_anew(make_plan: Make, trained: Train
 
 @pytest.fixture(scope="module")
 def four_steps(make_plan: Make, trained: Train, tmp_path_factory: pytest.TempPathFactory) -> Trained:
-    """A training whose checkpoint of step 2 is one to go on from."""
+    """A training that saved a checkpoint at step 2."""
     plan = plan_of(make_plan, "full", FOUR)
     return finished(trained, plan, tmp_path_factory.mktemp("four_steps") / "whole")
 
