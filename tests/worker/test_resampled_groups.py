@@ -20,7 +20,8 @@ from pathlib import Path
 
 SEEN = Path(__file__).with_name(f"seen-{os.environ.get('RANK', '0')}.jsonl")
 
-def mine(completions, completion_ids, solution, **kwargs):
+def mine(completions, completion_ids, solution, log_extra, **kwargs):
+    log_extra("answer", list(solution))
     with SEEN.open("a") as file:
         file.write(json.dumps(solution) + "\\n")
     return [
@@ -99,7 +100,9 @@ def without_own(folder: Path) -> list[Changes]:
 def test_further_prompts_take_the_place_of_groups_without_variance(
     plan: Callable[..., Changes], trained: Callable[..., Trained], sums: Path
 ) -> None:
-    run = trained(plan(ROUNDS), user=user())
+    import pandas
+
+    run = trained(plan(ROUNDS, arguments={"log_completions": True}), user=user())
     assert run.exit_code == 0, run.output
     calls, kept = expected(answers_in_order(sums), STEPS)
     assert [call[::SIZE] for call in seen(run.folder)] == calls
@@ -119,6 +122,8 @@ def test_further_prompts_take_the_place_of_groups_without_variance(
         rows = [row for line in completions(run.folder) if line["step"] == step["step"] for row in line["rows"]]
         assert step["reward"] == pytest.approx(sum(row["reward"] for row in rows) / len(rows))
         assert step["completions/mean_length"] == pytest.approx(sum(row["tokens"] for row in rows) / len(rows))
+        file = run.folder / "checkpoints" / "completions" / f"completions_{step['step']:05}.parquet"
+        assert list(pandas.read_parquet(file)["answer"])[::SIZE] == answers
 
 
 def completions(folder: Path) -> list[Changes]:
