@@ -205,7 +205,12 @@ SPARES = {"r": 8, "targets": "all-linear", "spares_vision": True}
     "asked",
     [
         pytest.param(
-            [seeing("idefics3", lora=SPARES, checkpointing=True, batch=1), seeing("qwen2_5_vl", batch=1)], id="two"
+            [
+                seeing("idefics3", lora=SPARES, checkpointing=True, batch=1),
+                seeing("idefics3", lora=SPARES, batch=1),
+                seeing("qwen2_5_vl", batch=1),
+            ],
+            id="three",
         ),
         pytest.param(
             [seeing(family, batch=2) for family in CONFIGS]
