@@ -3,7 +3,8 @@
 import gc
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
@@ -39,3 +40,16 @@ def growth(action: Callable[[int], object], size: int, times: int, rounds: int =
             action(length)
             spent.append(time.process_time() - start)
     return min(long) / max(min(short), 1e-6)
+
+
+@contextmanager
+def takes_at_most(seconds: float) -> Iterator[None]:
+    """Fails a block that takes more CPU seconds of this process, without the garbage of earlier tests: once 2.4 s."""
+    gc.disable()
+    try:
+        start = time.process_time()
+        yield
+        took_s = time.process_time() - start
+    finally:
+        gc.enable()
+    assert took_s < seconds

@@ -126,7 +126,12 @@ def test_without_the_shim_trl_refuses_such_rows(found_of: Callable[..., list[dic
 @pytest.mark.distributed
 @pytest.mark.parametrize("family", [one for one in FAMILIES if one.values[0] in ("idefics3", "llava_next", "gemma3")])
 def test_a_process_may_have_text_alone(family: str, found_of: Callable[..., list[dict[str, Any]]]) -> None:
-    grpo = {"per_device_train_batch_size": 2, "gradient_accumulation_steps": 2, "shuffle_dataset": False, "learning_rate": 1e-3}
+    grpo = {
+        "per_device_train_batch_size": 2,
+        "gradient_accumulation_steps": 2,
+        "shuffle_dataset": False,
+        "learning_rate": 1e-3,
+    }
 
     first, second = found_of(family, 2, images=[1, 0, 2, 0, 0, 1, 0, 0], grpo={**grpo, "max_steps": 3})
 
