@@ -93,8 +93,12 @@ def wants_model(completions, model, trainer, **kwargs):
     return [0.0 for _ in completions]
 
 
-async def awaits(completions, solution, trainer_state, **kwargs):
+async def awaits(completions, solution, **kwargs):
     await asyncio.sleep(0)
+    return [float(_text(c) == s) for c, s in zip(completions, solution, strict=True)]
+
+
+def knows_the_step(completions, solution, trainer_state, **kwargs):
     assert trainer_state.global_step == 0
     return [float(_text(c) == s) for c, s in zip(completions, solution, strict=True)]
 
