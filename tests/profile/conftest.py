@@ -18,12 +18,12 @@ def command(
 ) -> Callable[..., Answer]:
     """Calls grpo-run in this process, in a test's folder; what it starts are processes of their own as always."""
 
-    def run(*words: object, python: Path | None = None) -> Answer:
+    def run(*words: object) -> Answer:
         with monkeypatch.context() as changed, pytest.raises(SystemExit) as ended:
             changed.setenv("HF_HUB_OFFLINE", "1")
             changed.setenv("OMP_NUM_THREADS", "1")
             changed.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-            changed.setattr(sys, "executable", str(python or warm_python / "python"))
+            changed.setattr(sys, "executable", str(warm_python / "python"))
             changed.chdir(tmp_path)
             main([*map(str, words)])
         captured = capfd.readouterr()
@@ -39,7 +39,6 @@ def profile(tmp_path: Path, command: Callable[..., Answer]) -> Callable[..., Ans
     def run(
         *words: object,
         rows: str | None = "sums.jsonl",
-        python: Path | None = None,
         recipe: Path = QUICKSTART,
         **values: object,
     ) -> Answer:
@@ -48,7 +47,7 @@ def profile(tmp_path: Path, command: Callable[..., Answer]) -> Callable[..., Ans
         data = {} if rows is None else {"dataset.path": str(tmp_path / rows)}
         given = {**data, "evaluation.path": None, **values}
         options = [word for key, value in given.items() for word in ("--set", f"{key}={json.dumps(value)}")]
-        return command("profile", recipe, *words, *allowed, *options, python=python)
+        return command("profile", recipe, *words, *allowed, *options)
 
     return run
 

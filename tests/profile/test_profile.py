@@ -5,7 +5,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -270,7 +269,7 @@ def test_a_full_disk_keeps_what_is_whole(
     rows = [{**row, "much": "x" * 40_000} for row in rows_of(sums)]
     sums.write_text("".join(json.dumps(row) + "\n" for row in rows))
     disk = small_disk(1024)
-    done = profile("-o", disk / "rows.jsonl", python=Path(sys.executable))
+    done = profile("-o", disk / "rows.jsonl")
     assert done.code == 1, done.err
     assert "rows.partial.jsonl: No space left on device" in done.err
     assert "16 rows are answered, and stay in the file" in done.err

@@ -4,8 +4,8 @@
 train.py and meet.py, the parts for preflight, export, generate and profile, accelerate's launcher, the hand-written
 scripts that trainings are compared with, gpu_kit's scripts that inspect torch or a model, and anything whose first
 argument is -Xwarm. Everything else runs in the real Python, which reports the small program as sys.executable. The fork
-has its caller's network and its own session, and is not a child of its caller: signals are passed on to it, and it dies
-with the waiting process. Use the real Python in tests of how processes are started.
+has its caller's network and mounts and its own session, and is not a child of its caller: signals are passed on to it,
+and it dies with the waiting process. Use the real Python in tests of how processes are started.
 """
 
 import _imp
@@ -52,8 +52,8 @@ with socket.socket(socket.AF_UNIX) as server:
     ignored = [number for number in range(1, 32) if signal.getsignal(number) == signal.SIG_IGN]
     own = {{"cwd": os.getcwd(), "environ": dict(os.environ), "python": sys.argv[0], "ignored": ignored}}
     request = json.dumps({{"words": words, **own}})
-    network = os.open("/proc/self/ns/net", os.O_RDONLY)
-    socket.send_fds(server, [len(request.encode()).to_bytes(4, "big")], [0, 1, 2, network])
+    own = [os.open(f"/proc/self/ns/{{name}}", os.O_RDONLY) for name in ("net", "mnt")]
+    socket.send_fds(server, [len(request.encode()).to_bytes(4, "big")], [0, 1, 2, *own])
     server.sendall(request.encode())
     answers = server.makefile()
     child = int(answers.readline())
@@ -205,7 +205,7 @@ def _serve(address: str) -> None:
 
 def _begun(listener: socket.socket) -> _Served:
     connection, _ = listener.accept()
-    head, files, _, _ = socket.recv_fds(connection, 4, 4)
+    head, files, _, _ = socket.recv_fds(connection, 4, 5)
     with connection.makefile("rb") as stream:
         request = json.loads(stream.read(int.from_bytes(head, "big")))
     child = os.fork()
@@ -220,10 +220,11 @@ def _begun(listener: socket.socket) -> _Served:
 
 
 def _run(request: dict[str, Any], files: list[int]) -> None:
-    """Runs a request's program in the fork; never returns. files: the caller's streams and network."""
+    """Runs a request's program in the fork; never returns. files: the caller's streams, network and mounts."""
     code = 1
     try:
-        _enter(files.pop())
+        _enter("mnt", files.pop())
+        _enter("net", files.pop())
         _settle(request, files)
         # torch makes its pool of threads anew after a fork.
         sys.modules["torch"].set_num_threads(sys.modules["torch"].get_num_threads())
@@ -236,13 +237,13 @@ def _run(request: dict[str, Any], files: list[int]) -> None:
     os._exit(code)
 
 
-def _enter(network: int) -> None:
-    """Moves the fork into its caller's network namespace."""
-    if os.fstat(network).st_ino != os.stat("/proc/self/ns/net").st_ino:
+def _enter(name: str, namespace: int) -> None:
+    """Moves the fork into its caller's namespace of that name."""
+    if os.fstat(namespace).st_ino != os.stat(f"/proc/self/ns/{name}").st_ino:
         libc = ctypes.CDLL(None, use_errno=True)
-        if libc.setns(network, 0):
+        if libc.setns(namespace, 0):
             raise OSError(ctypes.get_errno(), "setns")
-    os.close(network)
+    os.close(namespace)
 
 
 def _settle(request: dict[str, Any], streams: list[int]) -> None:
