@@ -53,7 +53,11 @@ def test_the_server_of_a_run_has_one_machine_more(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("written", "instead", "key"),
-    [("16", "15", "num_processes"), ("num_machines: 2", "num_machines: two", "num_machines")],
+    [
+        ("16", "15", "num_processes"),
+        ("16", "many", "num_processes"),
+        ("num_machines: 2", "num_machines: two", "num_machines"),
+    ],
 )
 def test_what_is_no_number_of_them_is_refused(written: str, instead: str, key: str, tmp_path: Path) -> None:
     one = taken(tmp_path, BASE, accelerate=MACHINES.replace(written, instead))
