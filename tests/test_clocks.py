@@ -1,8 +1,7 @@
 """A test that compares times fails by chance on a busy machine, so each file that reads a clock gives its reason.
 
-What can be counted is counted instead: `support.work.calls`. How time grows is asked of `support.work.growth`, and
-`support.work.takes_at_most` bounds CPU seconds without garbage collections: at 20 times of what they are or more,
-where without the defence it takes minutes or never ends.
+What can be counted is counted instead: `support.work.calls`. How time grows is asked of `support.work.growth`. CPU
+seconds are bounded with `support.work.takes_at_most`, for the reason BOUNDED.
 """
 
 import ast

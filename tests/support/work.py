@@ -44,7 +44,7 @@ def growth(action: Callable[[int], object], size: int, times: int, rounds: int =
 
 @contextmanager
 def takes_at_most(seconds: float) -> Iterator[None]:
-    """Fails a block that takes more CPU seconds of this process, without the garbage of earlier tests: once 2.4 s."""
+    """Fails if a block takes more CPU seconds. Nothing is collected in it: what earlier tests had left took 2.4 s."""
     gc.disable()
     try:
         start = time.process_time()
