@@ -52,8 +52,8 @@ with socket.socket(socket.AF_UNIX) as server:
     ignored = [number for number in range(1, 32) if signal.getsignal(number) == signal.SIG_IGN]
     own = {{"cwd": os.getcwd(), "environ": dict(os.environ), "python": sys.argv[0], "ignored": ignored}}
     request = json.dumps({{"words": words, **own}})
-    own = [os.open(f"/proc/self/ns/{{name}}", os.O_RDONLY) for name in ("net", "mnt")]
-    socket.send_fds(server, [len(request.encode()).to_bytes(4, "big")], [0, 1, 2, *own])
+    namespaces = [os.open(f"/proc/self/ns/{{name}}", os.O_RDONLY) for name in ("net", "mnt")]
+    socket.send_fds(server, [len(request.encode()).to_bytes(4, "big")], [0, 1, 2, *namespaces])
     server.sendall(request.encode())
     answers = server.makefile()
     child = int(answers.readline())

@@ -130,7 +130,7 @@ def main(folder: Path, case: dict[str, Any]) -> None:
     rows = rows_of(case["images"])
     model = AutoModelForImageTextToText.from_pretrained(folder / case["family"], dtype="float32")
     common = {"output_dir": str(folder / "out"), "disable_tqdm": True, "report_to": "none", "use_cpu": True}
-    # Weights that do not move score a row the same in later steps, too, for which the generation scored it.
+    # The weights do not move, so rows have the same scores in later steps as when they were generated.
     common |= {"max_steps": 4, "num_generations": 2, "max_completion_length": 5, "learning_rate": 0.0, "bf16": False}
     common |= {"gradient_checkpointing": False, "save_strategy": "no", "logging_steps": 1}
     trainer = ObservedTrainer(
