@@ -3,6 +3,7 @@
 import functools
 import gc
 import tempfile
+import weakref
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -31,6 +32,9 @@ def import_libraries() -> None:
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as folder:
         _load_and_generate(Path(folder))
+    # At its end, a process of torch takes 250 operators back one by one, and a fork copies the memory that this writes.
+    for finalizer in weakref.finalize._registry:  # type: ignore[attr-defined]
+        finalizer.atexit = False
     gc.collect()
     gc.freeze()
 
