@@ -13,6 +13,7 @@ import atexit
 import contextlib
 import ctypes
 import fcntl
+import importlib
 import io
 import json
 import os
@@ -40,7 +41,7 @@ words = sys.argv[1:]
 is_asked = words[:1] == ["-Xwarm"] or "accelerate.commands.launch" in words[:3]
 is_asked = is_asked or (words[:1] == ["-c"] and "import json, torch" in words[1])
 script = next((word for word in words if not word.startswith("-")), "")
-parts = {{"preflight.start", "preflight.play_tools", "export.start", "answering.start", "profile.start"}}
+parts = set({parts!r})
 is_part = script.endswith(("worker/part.py", "worker/grpo_recipes.zip")) and parts & set(words)
 is_by_hand = script.rpartition("/")[2].startswith("hand_written")
 is_script = script.endswith(("worker/train.py", "worker/meet.py", "gpu_kit/scripts/make_model.py")) or is_by_hand
@@ -110,7 +111,8 @@ def made(folder: Path) -> Iterator[Path]:
     part = shlex.quote(str(Path(__file__).parents[2] / "grpo_recipes/worker/part.py"))
     direct = _DIRECT.format(real=shlex.quote(real), part=part)
     for name in ("python", "python3"):
-        text = _STUB.format(first_lines=first_lines(real, "-IS", before=direct), real=real, address=address)
+        first = first_lines(real, "-IS", before=direct)
+        text = _STUB.format(first_lines=first, parts=PARTS, real=real, address=address)
         (folder / "bin" / name).write_text(text)
         (folder / "bin" / name).chmod(0o755)
     text = first_lines(folder / "bin" / "python") + "from grpo_recipes.cli.main import main\nmain()\n"
@@ -131,6 +133,21 @@ def made(folder: Path) -> Iterator[Path]:
     yield folder / "bin"
     server.stdin.close()
     server.wait(timeout=180)
+
+
+PARTS = ("answering.start", "export.start", "preflight.play_tools", "preflight.start", "profile.start")
+_of_parts: dict[str, types.ModuleType] = {}
+
+
+def _import_parts() -> None:
+    """Imports what worker/part.py runs, a third of a short part. A worker does not see it: it imports its archive."""
+    root = Path(__file__).parents[2]
+    sys.path.insert(0, str(root))
+    for file in (root / "grpo_recipes/worker").glob("*/**/*.py"):
+        importlib.import_module(".".join(file.relative_to(root).with_suffix("").parts).removesuffix(".__init__"))
+    del sys.path[0]
+    for name in [name for name in sys.modules if name.partition(".")[0] == "grpo_recipes"]:
+        _of_parts[name] = sys.modules.pop(name)
 
 
 def _compile_once() -> None:
@@ -280,6 +297,8 @@ def _program(words: list[str]) -> None:
     """Handles arguments as the interpreter does: a text, a module or a file, and the first entry of the module path."""
     place = next(place for place, word in enumerate(words) if word in ("-c", "-m") or not word.startswith("-"))
     kind, sys.argv = words[place], words[place:]
+    if kind == str(Path(__file__).parents[2] / "grpo_recipes/worker/part.py"):
+        sys.modules.update(_of_parts)
     first = {"-c": "", "-m": os.getcwd()}.get(kind, os.path.dirname(os.path.abspath(kind)))
     sys.path[:0] = [] if "-P" in words[:place] else [first]
     if kind == "-c":
@@ -315,6 +334,7 @@ if __name__ == "__main__":
     from support.libraries import import_libraries
 
     del sys.path[0]
+    _import_parts()
     import_libraries()
     _compile_once()
     _serve(sys.argv[1])
