@@ -53,7 +53,7 @@ def by_hand(
     return dict(zip(MODES, found, strict=True))
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", ["full", pytest.param("lora", marks=pytest.mark.long), "nf4"])
 def test_losses_are_those_of_a_hand_written_script_though_held_out_rows_are_evaluated(
     mode: str,
     by_hand: dict[str, list[list[float]]],
@@ -85,18 +85,18 @@ def test_losses_are_those_of_a_hand_written_script_though_held_out_rows_are_eval
     assert exit_code == 0, output
     steps = events(folder, "step")
     assert [[step["loss"], step["grad_norm"], step["reward"]] for step in steps] == by_hand[mode]
-    assert [line["step"] for line in events(folder, "evaluation")] == [0, 2, 4, 6]
+    assert [line["step"] for line in events(folder, "evaluation")] == [0, 2, 4]
     check_what_is_left(folder, mode, output)
 
 
 def check_what_is_left(folder: Path, mode: str, output: str) -> None:
     end = record(folder)
-    assert (end["status"], end["exit_code"], end["step"], end["max_steps"]) == ("completed", 0, 6, 6)
+    assert (end["status"], end["exit_code"], end["step"], end["max_steps"]) == ("completed", 0, 4, 4)
     assert all(check["ok"] for check in end["checks"])
     assert [proof["ok"] for proof in end["proofs"]] == [True] * 10
     assert end["evaluation"]["before"]["count"] == end["evaluation"]["after"]["count"] == 11
     if mode == "full":
-        rows = [json.loads(line) for line in (folder / "evaluation/step-6.jsonl").read_text().splitlines()]
+        rows = [json.loads(line) for line in (folder / "evaluation/step-4.jsonl").read_text().splitlines()]
         assert [(row["row"], row["sample"]) for row in rows] == [
             (row, sample) for row in range(11) for sample in range(4)
         ]
@@ -105,7 +105,7 @@ def check_what_is_left(folder: Path, mode: str, output: str) -> None:
         assert end["evaluation"]["counts"]["rows"] == 11
     assert 0 < end["train_cpu_s"] < 60
     assert end["metrics"]["rewards/digits/mean"] == events(folder, "step")[-1]["rewards/digits/mean"]
-    assert re.search(r"(?m)^step 6/6  reward .*  eta 0:00:00$", output)
+    assert re.search(r"(?m)^step 4/4  reward .*  eta 0:00:00$", output)
     saved = {path.name for path in Path(end["final"]).iterdir()}
     assert {"tokenizer.json", "model.safetensors" if mode == "full" else "adapter_model.safetensors"} <= saved
     left = {path.name for path in folder.iterdir() if not path.name.startswith(".")}

@@ -109,10 +109,10 @@ def planned_reward(target: str, **changes: Any) -> Changes:
 
 
 def grpo_arguments(**changes: Any) -> Changes:
-    """Six steps of two groups of eight short completions."""
+    """Four steps of two groups of eight short completions."""
     return {
         "learning_rate": 0.003,
-        "max_steps": 6,
+        "max_steps": 4,
         "per_device_train_batch_size": 16,
         "gradient_accumulation_steps": 1,
         "steps_per_generation": 1,
