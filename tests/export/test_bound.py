@@ -30,7 +30,7 @@ def _merges(share: float) -> Callable[..., Any]:
 
 
 CASES = [(kind, merge) for kind in ("lora", "tied") for merge in ("right", *WRONG)]
-NEAREST = [("lora", "right"), ("lora", "half of its scale"), ("tied", "right")]
+NEAREST = [("lora", "right"), ("lora", "half of its scale")]
 
 
 @pytest.mark.parametrize(
