@@ -18,7 +18,7 @@ VALUES = {
     "training.max_steps": 2,
     "training.prompts_per_step": 4,
     "training.save_steps": 0,
-    "evaluation.max_rows": 16,
+    "evaluation.max_rows": 8,
 }
 TOOL = RECIPES / "calculator" / "calculator.py"
 
@@ -85,7 +85,7 @@ def generate(warm_python: Path, tmp_path: Path) -> Callable[..., Answer]:
 
 
 def test_rows_are_answered_as_the_evaluations_were(run: Path, generate: Callable[..., Answer]) -> None:
-    done = generate(run, "--rows", 16, "--greedy", "--base", "--json", *_allowed())
+    done = generate(run, "--rows", 8, "--greedy", "--base", "--json", *_allowed())
     assert done.code == 0, done.out + done.err
     answer = done.json()
     for who, step in (("base", 0), ("trained", 2)):
@@ -144,7 +144,7 @@ def test_tools_are_called_where_they_were_allowed(run: Path, generate: Callable[
 
 
 def test_rows_are_played_as_the_evaluations_were(games: Games, generate: Callable[..., Answer]) -> None:
-    done = generate(games.run, "--rows", 16, "--greedy", "--base", "--json", *games.allowed)
+    done = generate(games.run, "--rows", 8, "--greedy", "--base", "--json", *games.allowed)
     assert done.code == 0, done.out + done.err
     answer = done.json()
     assert answer["without"] == []

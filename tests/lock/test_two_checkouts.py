@@ -54,14 +54,14 @@ def losses(run: Path) -> list[float]:
     return [event["loss"] for event in events if event.get("event") == "step"]
 
 
-def test_two_users_train_the_same_with_one_process_and_with_two(
+def test_two_users_train_the_same_with_two_processes(
     tmp_path: Path, warm_python: Path, grpo_run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "executable", str(warm_python / "python"))
     alice = user(tmp_path / "alice", "team/recipes", "team")
     bob = user(tmp_path / "b o b", "somewhere/deep/r", ".")
-    runs = {name: tmp_path / "runs" / name for name in ("alice-1", "bob-1", "alice-2", "bob-2")}
-    for name, one, world in (("alice-1", alice, ()), ("bob-1", bob, ()), ("alice-2", alice, TWO)):
+    runs = {name: tmp_path / "runs" / name for name in ("alice-1", "alice-2", "bob-2")}
+    for name, one, world in (("alice-1", alice, ()), ("alice-2", alice, TWO)):
         recipe = str(one.checkout / "quickstart.yaml")
         done = one.runs(grpo_run, recipe, *CHANGES, *world, "--out", str(runs[name]))
         assert done.code == 0, done.err
@@ -76,11 +76,10 @@ def test_two_users_train_the_same_with_one_process_and_with_two(
     for name, run in list(runs.items())[1:]:
         compared = bob.runs(grpo_run, "diff", str(runs["alice-1"]), str(run))
         assert compared.code == 0, f"{name}: {compared.out}{compared.err}"
-    assert len(losses(runs["alice-1"])) == 2
-    assert losses(runs["alice-1"]) == losses(runs["bob-1"])
+    assert len(losses(runs["alice-2"])) == 2
     assert losses(runs["alice-2"]) == losses(runs["bob-2"])
     batches = {}
     for name, run in runs.items():
         passed = json.loads((run / "plan.json").read_text())["arguments"]["GRPOConfig"]
         batches[name] = (passed["per_device_train_batch_size"], passed["gradient_accumulation_steps"])
-    assert batches == {"alice-1": (32, 1), "bob-1": (32, 1), "alice-2": (16, 1), "bob-2": (16, 1)}
+    assert batches == {"alice-1": (32, 1), "alice-2": (16, 1), "bob-2": (16, 1)}
