@@ -98,7 +98,11 @@ def test_code_that_was_not_allowed_is_not_run(command_name: str, tmp_path: Path)
     ("template", "chat"),
     [
         ("{{ 'a' * 10 ** 10 ~ question }}", None),
-        ("{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}{{ question }}", None),
+        pytest.param(
+            "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}{{ question }}",
+            None,
+            marks=pytest.mark.long,
+        ),
         (
             "{{ question }}",
             "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}{{ messages }}",

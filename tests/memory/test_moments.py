@@ -35,13 +35,13 @@ FAMILIES = {
 CASES = {
     "full": traced(),
     "first micro-batch, checkpointing": traced(accumulation=1, checkpointing=True),
-    "float32 under autocast": traced(dtype="float32", autocast="bfloat16"),
     "adapter under autocast, checkpointing": traced(lora=LORA, autocast="bfloat16", checkpointing=True),
     "four bits": traced(WIDE, lora=LORA, quantization="nf4", checkpointing=True),
     "eager attention": traced(attention="eager", completion=192),
     "experts": traced({**EXPERTS, "head_dim": 64}),
 }
 MORE_CASES = {
+    "float32 under autocast": traced(dtype="float32", autocast="bfloat16"),
     "first micro-batch": traced(accumulation=1),
     "checkpointing": traced(checkpointing=True, batch=4),
     "adapter": traced(lora=LORA, completion=128),
@@ -50,20 +50,12 @@ MORE_CASES = {
 }
 
 
-# Every family and every way once, with few tokens and many, and with checkpointing or without. The rest is long.
-IN_TURN = dict(list(FAMILIES.items())[4 * group + place] for group, place in ((0, 0), (4, 2), (8, 3)))
-SHORT_AND_LONG = [
-    pytest.param(IN_TURN, id="in turn"),
-    pytest.param({name: asked for name, asked in FAMILIES.items() if name not in IN_TURN}, marks=pytest.mark.long),
-]
-
-
 @pytest.mark.stack
-@pytest.mark.parametrize("families", SHORT_AND_LONG)
-def test_the_peak_of_each_family_is_that_of_a_trace(families: dict[str, dict[str, Any]], warm_python: Path) -> None:
+@pytest.mark.long
+def test_the_peak_of_each_family_is_that_of_a_trace(warm_python: Path) -> None:
     off = {}
-    results = traces(list(families.values()), python=str(warm_python / "python"))
-    for (name, asked), result in zip(families.items(), results, strict=True):
+    results = traces(list(FAMILIES.values()), python=str(warm_python / "python"))
+    for (name, asked), result in zip(FAMILIES.items(), results, strict=True):
         off[name] = round(_peak(asked) / result["peak"] - 1, 3)
     assert {name: share for name, share in off.items() if abs(share) > 0.05} == {}
 

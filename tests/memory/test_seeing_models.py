@@ -204,17 +204,11 @@ SPARES = {"r": 8, "targets": "all-linear", "spares_vision": True}
 @pytest.mark.parametrize(
     "asked",
     [
-        pytest.param(
-            [
-                seeing("idefics3", lora=SPARES, checkpointing=True, batch=1),
-                seeing("idefics3", lora=SPARES, batch=1),
-                seeing("qwen2_5_vl", batch=1),
-            ],
-            id="three",
-        ),
+        pytest.param([seeing("idefics3", lora=SPARES, checkpointing=True, batch=1)], id="one"),
         pytest.param(
             [seeing(family, batch=2) for family in CONFIGS]
-            + [seeing(family, batch=2, lora=SPARES, checkpointing=True) for family in ("idefics3", "qwen2_5_vl")],
+            + [seeing(family, batch=2, lora=SPARES, checkpointing=True) for family in ("idefics3", "qwen2_5_vl")]
+            + [seeing("idefics3", lora=SPARES, batch=1), seeing("qwen2_5_vl", batch=1)],
             id="all",
             marks=pytest.mark.long,
         ),

@@ -28,8 +28,15 @@ def paged(place: Path, *folders: Path) -> Path:
     return place / "page.html"
 
 
-@pytest.mark.parametrize("width", [360, 1440])
-@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize(
+    ("dark", "width"),
+    [
+        pytest.param(False, 360, id="light-360"),
+        pytest.param(True, 1440, id="dark-1440"),
+        pytest.param(False, 1440, id="light-1440", marks=pytest.mark.long),
+        pytest.param(True, 360, id="dark-360", marks=pytest.mark.long),
+    ],
+)
 def test_it_is_shown_without_an_error_or_a_request(
     width: int, dark: bool, tmp_path: Path, browser: chromium.Browser
 ) -> None:

@@ -40,7 +40,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_tiny_model(tmp_path_factory.mktemp("model"), positions=4096)
 
 
-LONG = ("qwen2_5_1_5b_instructions_lora", "qwen3_0_6b_reverse_text_lora")
+LONG = ("qwen2_5_1_5b_instructions_lora", "qwen2_5_3b_countdown_full", "qwen3_0_6b_reverse_text_lora")
 
 
 @pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.long if name in LONG else ()) for name in ROWS])

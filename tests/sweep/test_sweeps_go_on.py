@@ -78,7 +78,7 @@ def _key_of_the_prompts() -> str:
 
 
 def test_a_sweep_that_was_killed_goes_on_and_comes_to_the_same(stand_in: Path, tmp_path: Path) -> None:
-    words = ("sweep", QUICKSTART, "--vary", f"{RATE}=0.001,0.002,0.003", "--seeds", "1", *FEW_STEPS)
+    words = ("sweep", QUICKSTART, "--vary", f"{RATE}=0.001,0.002", "--seeds", "1", *FEW_STEPS)
     (tmp_path / "whole").mkdir()
     whole = command(stand_in, tmp_path / "whole", *words)
     assert whole.code == 0, whole.err
@@ -89,7 +89,7 @@ def test_a_sweep_that_was_killed_goes_on_and_comes_to_the_same(stand_in: Path, t
     on = command(stand_in, tmp_path, "sweep", "swept")
     assert on.code == 0, on.err
     assert "1 of them finished earlier" in on.err
-    assert [len(on.starts(name)) for name in on.names] == [1, 2, 1]
+    assert [len(on.starts(name)) for name in on.names] == [1, 2]
     assert on.starts(on.names[1])[-1].split() == ["None", "--resume"]
     assert on.out == whole.out
     assert sorted(path.name for path in tmp_path.iterdir() if path.name.startswith(".swept")) == []

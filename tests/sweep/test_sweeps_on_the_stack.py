@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from swept_runs import QUICKSTART, RATE, Swept, command, started, wait_until
 
-pytestmark = pytest.mark.stack
+pytestmark = [pytest.mark.stack, pytest.mark.long]  # test_sweeps_go_on.py shows it with trainings of no model
 SMALL = ("training.max_steps=2", "training.save_steps=1", "training.prompts_per_step=4", "evaluation.max_rows=4")
 WORDS = (
     *("sweep", QUICKSTART, "--vary", f"{RATE}=2e-3,0.002", "--seeds", "2", "--out", "swept"),
@@ -42,7 +42,6 @@ def test_two_names_of_one_value_are_no_difference(whole: Swept) -> None:
     assert f"with the noise of {len(rows)} held-out rows" in whole.out
 
 
-@pytest.mark.long
 def test_a_sweep_that_was_killed_in_a_training_ends_with_the_same_weights(
     whole: Swept, warm_python: Path, tmp_path: Path
 ) -> None:

@@ -59,7 +59,7 @@ TRAINED: dict[str, tuple[str, dict[str, Any]]] = {
     "test_train_vlm_log_multimodal_false": ("gemma3", {"logging": {"log_completions": True}}),
     "test_vlm_training": ("smolvlm", OF_SMOLVLM),
 }
-QUICK = ("test_train_vlm_with_pad_to_multiple_of", "test_train_vlm_log_multimodal_false")
+QUICK = ("test_train_vlm_log_multimodal_false",)
 REFUSED: dict[str, tuple[str, dict[str, Any], str]] = {
     "test_train_vlm_and_liger": (QWEN, {"trl": {"use_liger_kernel": True}}, "use_liger_kernel"),
     # Two more rows train with vLLM, in tests/with_vllm/test_images.py: Qwen2.5-VL, and SmolVLM with LoRA.

@@ -235,7 +235,13 @@ def test_a_second_epoch_draws_from_the_end_of_its_own_order(
     assert len(calls) > len(kept) == 2
 
 
-@pytest.mark.parametrize(("micro_batch", "size"), [(12, 8), (9, 3)], ids=["a group that both share", "three of nine"])
+@pytest.mark.parametrize(
+    ("micro_batch", "size"),
+    [
+        pytest.param(12, 8, id="a group that both share"),
+        pytest.param(9, 3, id="three of nine", marks=pytest.mark.long),
+    ],
+)
 def test_two_processes_draw_what_one_does(
     micro_batch: int, size: int, plan: Callable[..., Changes], trained: Callable[..., Trained]
 ) -> None:
@@ -259,10 +265,8 @@ def test_two_processes_draw_what_one_does(
         assert set(call_of_both[len(call) :]) <= {call[0]}, "filled up with the first group"
 
 
-@pytest.mark.parametrize(
-    "step",
-    [pytest.param(3, id="in the first epoch", marks=pytest.mark.long), pytest.param(6, id="in the second epoch")],
-)
+@pytest.mark.long
+@pytest.mark.parametrize("step", [3, 6], ids=["in the first epoch", "in the second epoch"])
 def test_a_run_that_is_resumed_in_some_epoch_draws_as_if_nothing_had_happened(
     step: int, plan: Callable[..., Changes], trained: Callable[..., Trained], sums: Path, tmp_path: Path
 ) -> None:

@@ -230,6 +230,7 @@ def test_held_out_rows_and_the_first_of_the_training_may_be_text_alone(mixed: Ca
     assert shown["ok"] is None, "no image was there to be proved"
 
 
+@pytest.mark.long
 def test_a_run_with_rows_of_text_resumes(mixed: Callable[..., Path]) -> None:
     folder = mixed(evaluation=None, training={**TRAINING, "lr_scheduler_type": "constant"})
     commands(folder, "recipe.yaml", "--out", "whole", "--allow-code", "here")

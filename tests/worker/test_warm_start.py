@@ -51,7 +51,7 @@ def warm_plan(make_plan: Make, mode: str, arguments: Changes | None = None, **se
 @pytest.mark.parametrize(
     ("mode", "schedule", "arguments"),
     [
-        pytest.param("full", "constant", {}, id="full at a constant rate"),
+        pytest.param("full", "constant", {}, id="full at a constant rate", marks=pytest.mark.long),
         pytest.param("lora", "cosine", TWO_MICRO_BATCHES, id="lora in two micro-batches"),
         pytest.param("lora", "linear", {}, id="lora", marks=pytest.mark.long),
     ],
@@ -193,12 +193,22 @@ def test_sharded_processes_take_the_steps_of_one(
     stage: int, make_plan: Make, make_run: Callable[..., Path], trained: Train, tmp_path: Path
 ) -> None:
     alone = finished(trained, warm_plan(make_plan, "full", {"max_steps": 1}), tmp_path / "alone")
-    warm, model = make_run(sharded(stage, make_plan), name="warm"), tmp_path / "model"
+    warm = make_run(sharded(stage, make_plan), name="warm")
     launch_sharded(stage, warm)
 
     assert losses(warm) == pytest.approx(losses(alone.folder), abs=1e-5)
+    assert furthest(alone.folder, warm) < 1e-5
 
-    # GRPO then has a fresh optimizer: its steps are those of a run of the trained model.
+
+@pytest.mark.long
+@pytest.mark.parametrize("stage", [2, 3])
+@pytest.mark.usefixtures("warm")
+def test_grpo_in_sharded_processes_then_begins_as_in_a_run_of_the_trained_model(
+    stage: int, make_plan: Make, make_run: Callable[..., Path], tmp_path: Path
+) -> None:
+    """It has a fresh optimizer."""
+    warm, model = make_run(sharded(stage, make_plan), name="warm"), tmp_path / "model"
+    launch_sharded(stage, warm)
     shutil.copytree(warm / "checkpoints" / "checkpoint-0", model)
     plan = sharded(stage, make_plan, warm_start=None)
     plan["model"]["path"] = str(model)
