@@ -29,6 +29,14 @@ def test_imports_are_followed_wherever_they_stand(tmp_path: Path) -> None:
     assert modules_beside(path) == {name: str(tmp_path / name) for name in ("deep.py", "reward.py", "words.py")}
 
 
+@pytest.mark.parametrize(
+    ("condition", "found"), [("TYPE_CHECKING", ["second.py"]), ("__debug__", ["first.py", "second.py"])]
+)
+def test_imports_that_never_run_are_not_followed(condition: str, found: list[str], tmp_path: Path) -> None:
+    text = f"from typing import TYPE_CHECKING\nif {condition}:\n    import first\nelse:\n    import second\n"
+    assert list(modules_beside(written(tmp_path, reward=text, first="", second=""))) == found
+
+
 def test_a_file_beside_does_not_stand_for_pythons_own_library(tmp_path: Path) -> None:
     assert modules_beside(written(tmp_path, reward="import random\n", random="")) == {}
 
