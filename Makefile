@@ -108,7 +108,7 @@ test-unit: setup
 
 # Trains for real, in the tests that tests/core.txt names; pytest fails for a name that no test has.
 test-core: setup
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(PARALLEL) -m "not long" @tests/core.txt $(PYTEST_ARGS)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(PARALLEL) @tests/core.txt $(PYTEST_ARGS)
 
 # Runs both parts, even if the first one fails.
 test: setup

@@ -151,9 +151,7 @@ def test_files_of_others_stay_and_no_process_is_started(tmp_path: Path) -> None:
     assert (kept.read_text(), os.listdir(tmp_path)) == ("mine", ["kept"])
 
 
-@pytest.mark.parametrize(
-    "tests", [pytest.param(TESTS[:1], id="statements"), pytest.param(CASES, id="inputs", marks=pytest.mark.long)]
-)
+@pytest.mark.parametrize("tests", [TESTS[:1], CASES], ids=["statements", "inputs"])
 def test_endless_huge_and_talkative_code_ends(tests: object) -> None:
     right = SUM if tests is CASES else RIGHT
     endless, huge, talkative = "while True: pass\n", "x = [0] * 10**10\n", "print('x' * 10**7)\n"

@@ -35,6 +35,8 @@ from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from typing import Any
 
+PARTS = ("answering.start", "export.start", "preflight.play_tools", "preflight.start", "profile.start")
+
 # Runs without site-packages, within milliseconds; what only the server needs is imported for the server alone.
 _STUB = """{first_lines}import posix, sys
 words = sys.argv[1:]
@@ -135,7 +137,6 @@ def made(folder: Path) -> Iterator[Path]:
     server.wait(timeout=180)
 
 
-PARTS = ("answering.start", "export.start", "preflight.play_tools", "preflight.start", "profile.start")
 _of_parts: dict[str, types.ModuleType] = {}
 
 

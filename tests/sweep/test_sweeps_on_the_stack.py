@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from swept_runs import QUICKSTART, RATE, Swept, command, started, wait_until
 
-pytestmark = [pytest.mark.stack, pytest.mark.long]  # test_sweeps_go_on.py shows it with trainings of no model
+pytestmark = [pytest.mark.stack, pytest.mark.long]  # test_sweeps_go_on.py has stand-ins for trainings
 SMALL = ("training.max_steps=2", "training.save_steps=1", "training.prompts_per_step=4", "evaluation.max_rows=4")
 WORDS = (
     *("sweep", QUICKSTART, "--vary", f"{RATE}=2e-3,0.002", "--seeds", "2", "--out", "swept"),

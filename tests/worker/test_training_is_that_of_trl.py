@@ -53,7 +53,7 @@ def by_hand(
     return dict(zip(MODES, found, strict=True))
 
 
-@pytest.mark.parametrize("mode", ["full", pytest.param("lora", marks=pytest.mark.long), "nf4"])
+@pytest.mark.parametrize("mode", MODES)
 def test_losses_are_those_of_a_hand_written_script_though_held_out_rows_are_evaluated(
     mode: str,
     by_hand: dict[str, list[list[float]]],
